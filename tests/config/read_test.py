@@ -157,6 +157,7 @@ def tiny(mode):
   )
   config.model.name = 'tiny-1m'
   config.sampler.max_running = 4
+  config.optim.max_tokens = 1  # pieces of one row: few shapes to compile
   config.rollout = dict(max_completion_tokens=8, max_context=512, concurrency=4)
   config.eval = dict(num_tasks=2, horizon=2)
   if mode == 'train':
@@ -177,24 +178,27 @@ def tiny(mode):
   return config
 
 
-LAUNCHED = dict(
-    kind='sglang',
-    launch=dict(
-        python=sys.executable,
-        module='agentrl.serving.launch_server',
-        flags=('--max-running-requests', '4', '--skip-server-warmup'),
-    ),
-)
+def launched(url):
+  """A sampler whose server the run starts; the one at `url` answers for it.
+
+  What is read of a launch is the same for any server. A real one is started in
+  e2e/sglang_test.py.
+  """
+  flags = ('--to', url.removeprefix('http://'), '--key', 'secret')
+  launch = dict(
+      python=sys.executable, module='tests.config.forwarding', flags=flags
+  )
+  return dict(kind='sglang', launch=launch)
 
 
-def adapted(mode, model):
-  """The same from a run, by an adapter, its servers started by the run.
+def adapted(mode, model, url):
+  """The same from a run, by an adapter, its server started by the run.
 
   Training is PPO's.
   """
   config = tiny(mode)
   config.model = dict(name=str(model), lora=dict(rank=2, targets=('q', 'v')))
-  config.sampler = LAUNCHED
+  config.sampler = launched(url)
   config.agent.context.update(kind='notes', window=1)
   if mode in ('train', 'dpo'):
     config.warmstart.episodes = 0
@@ -295,6 +299,8 @@ def read_by_runs(directory):
 
   config = quickstart.get_config('tiny')
   config.num_steps, config.eval.num_tasks = 2, 2
+  config.agent.update(deliberating('fold'))
+  config.optim.max_tokens = 1
   config.rollout.update(
       tasks_per_step=1, max_completion_tokens=8, max_context=512
   )
@@ -302,12 +308,9 @@ def read_by_runs(directory):
   config.eval.update(every=1, horizon=2)
   config.algo.update(kl_coef=0.1, kl_target=0.1)
   played = recorder.run(config)
-  config = tiny('train')
-  config.algo = dict(name='reinforce_pp', minibatches=2, ties='refill')
-  recorder.run(config)
 
   config = config_lib.defaults('evaluate')
-  config.model.name = str(base)
+  config.model.name, config.eval.num_tasks = str(base), 2
   recorder.run(config)
   for name in ('e1', 'e2', 'e3'):
     recording.simple(directory / name, [[1], [0]], name=name)
@@ -349,9 +352,9 @@ def read_by_runs(directory):
   server.start(folder)
   try:
     for mode in ('train', 'sft', 'dpo', 'agentevol'):
-      config = adapted(mode, base)
+      config = adapted(mode, base, server.url)
       recorder.run(config)
-      config = elsewhere(adapted(mode, base), server.url, world.url, directory)
+      config = elsewhere(config, server.url, world.url, directory)
       config.model.lora.rank = 0
       config.model.lora.targets = Lora().targets
       if mode == 'dpo':
@@ -365,7 +368,7 @@ def read_by_runs(directory):
     recorder.run(elsewhere(config, server.url, world.url, directory))
     config.env = {}
     config.agent = deliberating('notes')
-    config.sampler = LAUNCHED
+    config.sampler = launched(server.url)
     recorder.run(config)
     config = config_lib.defaults('evaluate')
     config.model = dict(name=server.url, tokenizer=str(folder))

@@ -20,50 +20,50 @@ def count(path):
   return path.read_bytes().count(b'\n') if path.exists() else 0
 
 
-def test_killed_twice_and_resumed_it_is_what_it_would_have_been(tmp_path):
-  whole, killed = tmp_path / 'whole', tmp_path / 'killed'
-  done = launch(whole, ONE, config=EXPERT)
-  assert done.returncode == 0, done.stdout + done.stderr
-  for env in ('textcraft', 'babyai'):
-    journal = killed / 'episodes' / 'eval' / 'expert' / f'{env}.jsonl'
-    process = start(killed, ONE, config=EXPERT)
-    wait_for(lambda path=journal: count(path) > 2, process)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    gone(process.pid)
-    assert 2 < count(journal) < 48
-    assert not (killed / 'evaluation.json').exists()
-  done = launch(killed, ONE, config=EXPERT)
-  assert done.returncode == 0, done.stdout + done.stderr
-  assert left(killed) == left(whole)
-
-
-def test_ctrl_c_keeps_what_was_played(tmp_path):
-  process = start(tmp_path, ONE, config=EXPERT)
-  journal = tmp_path / 'episodes' / 'eval' / 'expert' / 'textcraft.jsonl'
-  wait_for(lambda: count(journal) > 2, process)
-  process.send_signal(signal.SIGINT)
-  said, _ = process.communicate(timeout=100)
-  assert process.returncode == 130
-  assert 'The same command plays the episodes that are missing.' in said
-  lines = [json.loads(line) for line in journal.read_text().splitlines()]
-  assert 2 < len(lines) < 48
-
-
-def test_a_reader_that_goes_ends_nothing(tmp_path):
+@pytest.fixture(scope='module')
+def whole(tmp_path_factory):
+  """An evaluation that ran to its end; its reader went."""
+  run = tmp_path_factory.mktemp('evaluations') / 'whole'
   process = subprocess.Popen(
-      command(tmp_path / 'run', ONE, config=EXPERT),
+      command(run, ONE, config=EXPERT),
       cwd=ROOT,
       stdout=subprocess.PIPE,
       stderr=subprocess.PIPE,
       text=True,
   )
-  journal = (
-      tmp_path / 'run' / 'episodes' / 'eval' / 'expert' / 'textcraft.jsonl'
-  )
+  journal = run / 'episodes' / 'eval' / 'expert' / 'textcraft.jsonl'
   wait_for(lambda: count(journal) > 2, process)
   process.stdout.close()  # as a `| head` does
   said = process.stderr.read()
   assert process.wait(100) == 0, said
+  return run, said
+
+
+def test_a_reader_that_goes_ends_nothing(whole):
+  run, said = whole
   assert 'Nobody reads standard output any more' in said
-  assert (tmp_path / 'run' / 'evaluation.json').exists()
+  assert (run / 'evaluation.json').exists()
+
+
+def test_killed_stopped_and_resumed_it_is_what_it_would_have_been(
+    whole, tmp_path
+):
+  for number, env in (
+      (signal.SIGKILL, 'textcraft'),
+      (signal.SIGINT, 'babyai'),  # Ctrl-C
+  ):
+    journal = tmp_path / 'episodes' / 'eval' / 'expert' / f'{env}.jsonl'
+    process = start(tmp_path, ONE, config=EXPERT)
+    wait_for(lambda path=journal: count(path) > 2, process)
+    process.send_signal(number)
+    said, _ = process.communicate(timeout=100)
+    gone(process.pid)
+    assert 2 < count(journal) < 48
+    assert not (tmp_path / 'evaluation.json').exists()
+  assert process.returncode == 130
+  assert 'The same command plays the episodes that are missing.' in said
+  played = [json.loads(line) for line in journal.read_text().splitlines()]
+  assert 2 < len(played) < 48
+  done = launch(tmp_path, ONE, config=EXPERT)
+  assert done.returncode == 0, done.stdout + done.stderr
+  assert left(tmp_path) == left(whole[0])

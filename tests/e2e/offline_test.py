@@ -1,7 +1,9 @@
 """sft, dpo and agentevol as a user runs them, continued and exported."""
 
 import json
+import pathlib
 import signal
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -10,8 +12,8 @@ from agentrl.data import episodes as episodes_lib
 from agentrl.runtime import workdir as workdir_lib
 from tests.e2e.running import (
     SHORT,
-    check_export,
     check_finished,
+    export,
     finish,
     finish_killed,
     lines,
@@ -54,10 +56,57 @@ def conversations(tmp_path_factory):
   return path
 
 
-def test_sft_learns_from_a_file_and_goes_on_exactly(conversations, tmp_path):
+class Run(NamedTuple):
+  """A run that has ended."""
+
+  workdir: pathlib.Path
+  config: str
+  flags: tuple[str, ...]
+  said: str  # by the process that its fixture names
+
+
+@pytest.fixture(scope='module')
+def sft(conversations, tmp_path_factory):
+  run = tmp_path_factory.mktemp('runs') / 'sft'
   config = small('babyai_sft', f'data={conversations}')
-  whole, killed = tmp_path / 'whole', tmp_path / 'killed'
-  said = finish(whole, *SMALL, config=config)
+  return Run(run, config, SMALL, finish(run, *SMALL, config=config))
+
+
+@pytest.fixture(scope='module')
+def dpo(tmp_path_factory):
+  """It was ended by Ctrl-C, which `said` is from, and goes on after that."""
+  run = tmp_path_factory.mktemp('runs') / 'dpo'
+  config = small('babyai_dpo')
+  flags = (*SMALL, *SHORT['dpo'])
+  # What a run leaves that was killed before its first checkpoint.
+  (run / 'episodes').mkdir(parents=True)
+  np.savez(run / 'episodes' / 'pairs.npz', ref_logprobs=np.zeros((2, 3)))
+  process = start(run, *flags, config=config)
+  metrics = run / 'metrics.jsonl'
+  wait_for(lambda: metrics.exists() and metrics.read_text(), process)
+  process.send_signal(signal.SIGINT)
+  said, _ = process.communicate(timeout=400)
+  assert process.returncode == 130 and 'same command' in said, said
+  finish(run, *flags, config=config)
+  return Run(run, config, flags, said)
+
+
+@pytest.fixture(scope='module')
+def agentevol(tmp_path_factory):
+  """It was killed, and `said` is from the process that continued."""
+  run = tmp_path_factory.mktemp('runs') / 'agentevol'
+  config = small('babyai_agentevol')
+  flags = (*SMALL, *SHORT['agentevol'], '--config.checkpoint.keep_best=True')
+  # What a run leaves that was killed before its first checkpoint.
+  run.mkdir()
+  (run / 'metrics.jsonl').write_text('{"step": 0, "policy/version": 7}\n')
+  return Run(run, config, flags, finish_killed(run, *flags, config=config))
+
+
+def test_sft_learns_from_a_file_and_goes_on_exactly(
+    sft, conversations, tmp_path
+):
+  (whole, config, _, said), killed = sft, tmp_path / 'killed'
   assert f'Skipped: {conversations}, line 4: ' in said
   assert "of the environment 'textcraft'" in ' '.join(said.split())
   assert '14 records, 2 broken' in said
@@ -85,25 +134,12 @@ def test_sft_learns_from_a_file_and_goes_on_exactly(conversations, tmp_path):
       expected[-1]['policy/heldout_loss'] < expected[1]['policy/heldout_loss']
   )
   check_finished(whole, *SMALL, config=config)
-  check_export(whole, tmp_path)
 
 
-def test_dpo_plays_pairs_and_prefers_and_goes_on_after_ctrl_c(tmp_path):
-  run = tmp_path / 'run'
-  config = small('babyai_dpo')
-  flags = (*SMALL, *SHORT['dpo'])
-  # What a run leaves that was killed before its first checkpoint.
-  (run / 'episodes').mkdir(parents=True)
-  np.savez(run / 'episodes' / 'pairs.npz', ref_logprobs=np.zeros((2, 3)))
-  process = start(run, *flags, config=config)
-  metrics = run / 'metrics.jsonl'
-  wait_for(lambda: metrics.exists() and metrics.read_text(), process)
-  process.send_signal(signal.SIGINT)
-  said, _ = process.communicate(timeout=400)
-  assert process.returncode == 130 and 'same command' in said, said
+def test_dpo_plays_pairs_and_prefers_and_goes_on_after_ctrl_c(dpo):
+  run, config, flags, said = dpo
   assert '8 preference pairs' in said
-  finish(run, *flags, config=config)
-  history = lines(metrics)
+  history = lines(run / 'metrics.jsonl')
   assert [line['step'] for line in history] == list(range(4))
   # A coin's loss, and the imitation's.
   coin = history[0]['policy/loss'] - history[0]['policy/nll']
@@ -115,17 +151,10 @@ def test_dpo_plays_pairs_and_prefers_and_goes_on_after_ctrl_c(tmp_path):
     assert better.task_id == worse.task_id
     assert better.episode_return > worse.episode_return
   check_finished(run, *flags, config=config)
-  check_export(run, tmp_path)
 
 
-def test_agentevol_goes_on_after_its_last_whole_round(tmp_path):
-  run = tmp_path / 'run'
-  config = small('babyai_agentevol')
-  flags = (*SMALL, *SHORT['agentevol'], '--config.checkpoint.keep_best=True')
-  # What a run leaves that was killed before its first checkpoint.
-  run.mkdir()
-  (run / 'metrics.jsonl').write_text('{"step": 0, "policy/version": 7}\n')
-  said = finish_killed(run, *flags, config=config)
+def test_agentevol_goes_on_after_its_last_whole_round(agentevol):
+  run, config, flags, said = agentevol
   assert 'Continuing after step 1' in said
   assert 'Training a tokenizer' not in said
   history = lines(run / 'metrics.jsonl')
@@ -144,4 +173,19 @@ def test_agentevol_goes_on_after_its_last_whole_round(tmp_path):
   assert found == (run, best['checkpoint'])
   kept = run / 'rounds' / '1' / 'kept.jsonl'
   assert len(list(episodes_lib.read(kept))) == history[1]['filter/kept']
-  check_export(run, tmp_path)
+
+
+def test_what_they_trained_is_exported_and_evaluated(
+    sft, dpo, agentevol, tmp_path
+):
+  folders = [tmp_path / run.workdir.name for run in (sft, dpo, agentevol)]
+  for run, folder in zip((sft, dpo, agentevol), folders, strict=True):
+    export(run.workdir, folder)
+  # Each is a model by its folder's name, asked as it was in training.
+  models = ';'.join(map(str, folders))
+  evaluation = tmp_path / 'eval'
+  said = finish(evaluation, config=f'configs/evaluate.py:model={models},n=2')
+  assert said.count('babyai, all: success ') == 3  # in a pipe
+  for folder in folders:
+    found = summary_of(evaluation)['eval'][folder.name]
+    assert found['babyai']['test']['n'] == 2

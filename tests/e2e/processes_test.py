@@ -84,6 +84,9 @@ def test_a_process_that_is_gone_is_named_with_the_way_on(tmp_path):
       *EMBEDDED,
       '--config.num_steps=50',
       '--config.eval.num_tasks=0',
+      '--config.gauges.every=0',
+      '--config.rollout.tasks_per_step=1',
+      '--config.rollout.group_size=2',
       '--config.checkpoint.every=1',
   )
   with (

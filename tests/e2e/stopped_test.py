@@ -20,6 +20,15 @@ from tests.e2e.running import (
 )
 
 pytestmark = pytest.mark.slow
+# Runs that are ended in their first steps.
+FLAGS = (
+    *SMALL,
+    '--config.num_steps=99',
+    '--config.eval.num_tasks=0',
+    '--config.eval.every=0',
+    "--config.eval.small={'num_tasks': 0}",
+    '--config.checkpoint.keep_best=False',
+)
 
 
 def test_a_workdir_deleted_under_a_run_is_one_line(tmp_path):
@@ -27,8 +36,7 @@ def test_a_workdir_deleted_under_a_run_is_one_line(tmp_path):
   process = subprocess.Popen(
       command(
           workdir,
-          *SMALL[1:],
-          '--config.num_steps=99',
+          *FLAGS,
           '--config.checkpoint.every=99',
           config=QUICKSTART,
       ),
@@ -48,8 +56,8 @@ def test_a_workdir_deleted_under_a_run_is_one_line(tmp_path):
 
 
 def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path):
-  longer = ('--config.num_steps=99', '--config.checkpoint.every=100')
-  process = start(tmp_path, *SMALL, *longer, config=QUICKSTART)
+  seldom = '--config.checkpoint.every=100'
+  process = start(tmp_path, *FLAGS, seldom, config=QUICKSTART)
   metrics = tmp_path / 'metrics.jsonl'
   wait_for(lambda: metrics.exists() and metrics.read_text(), process)
   process.send_signal(signal.SIGINT)

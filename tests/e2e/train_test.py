@@ -21,8 +21,9 @@ from tests.e2e.running import (
     QUICKSTART,
     SMALL,
     assert_equal_to_the_bit,
-    check_export,
     check_finished,
+    export,
+    finish,
     launch,
     lines,
     start,
@@ -44,7 +45,10 @@ def children_of(pid):
 @dataclasses.dataclass(frozen=True)
 class Runs:
   whole: pathlib.Path  # ran to its end at once
-  resumed: pathlib.Path  # was killed after a step, and started again
+  # Began anew over what is left of a run that was killed before its first
+  # checkpoint, was killed after a step, and started again.
+  resumed: pathlib.Path
+  discarded: int  # lines of metrics that it set aside as it began
   orphans: list[int]  # children of the killed process that outlived it
   said: str  # by the process that continued
   second: subprocess.CompletedProcess  # started while the first was running
@@ -57,6 +61,9 @@ def runs(tmp_path_factory):
   done = launch(whole, *SMALL, config=QUICKSTART)
   assert done.returncode == 0, done.stdout + done.stderr
 
+  shutil.copytree(
+      whole, resumed, ignore=shutil.ignore_patterns('checkpoints', 'lock')
+  )
   process = start(resumed, *SMALL, config=QUICKSTART)
   lock = resumed / 'lock'
   wait_for(lambda: lock.exists() and lock.read_text(), process)
@@ -66,6 +73,7 @@ def runs(tmp_path_factory):
   wait_for((resumed / 'checkpoints' / '1').exists, process)
   children = children_of(process.pid)
   assert children, 'the run has no environment server?'
+  discarded = len(lines(resumed / 'metrics.jsonl.discarded'))
   process.send_signal(signal.SIGKILL)
   process.wait()
   gone(*children)
@@ -74,7 +82,7 @@ def runs(tmp_path_factory):
   kept = f'--config.compile_cache={jax.config.jax_compilation_cache_dir or ""}'
   again = launch(resumed, *SMALL, kept, config=QUICKSTART)
   assert again.returncode == 0, again.stdout + again.stderr
-  return Runs(whole, resumed, orphans, again.stdout, second)
+  return Runs(whole, resumed, discarded, orphans, again.stdout, second)
 
 
 def test_a_run_leaves_its_record_behind(runs):
@@ -200,14 +208,9 @@ def test_tensorboard_has_the_steps_of_metrics_and_no_others(runs):
       assert shown == kept, name
 
 
-def test_a_run_killed_before_its_first_checkpoint_begins_anew(runs, tmp_path):
-  anew = tmp_path / 'anew'
-  shutil.copytree(runs.whole, anew)
-  shutil.rmtree(anew / 'checkpoints')
-  done = launch(anew, *SMALL, config=QUICKSTART)
-  assert done.returncode == 0, done.stdout + done.stderr
-  assert_equal_to_the_bit(runs.whole, anew)
-  assert len(lines(anew / 'metrics.jsonl.discarded')) == 3
+def test_a_run_killed_before_its_first_checkpoint_begins_anew(runs):
+  # What it did from there on is compared with the whole run above.
+  assert runs.discarded == 3
 
 
 # Entries of the cache are tested in parallel/compile_cache_test.py.
@@ -246,33 +249,33 @@ def test_the_inspector_shows_what_was_trained(runs):
   assert {'advantages', 'old_logprobs', 'last_logprobs'} <= set(columns)
 
 
-def test_a_checkpoint_is_evaluated_alone(runs, tmp_path):
-  result = launch(
-      tmp_path,
-      config=(
-          f'configs/evaluate.py:model={runs.whole};{runs.whole}'
-          '/checkpoints/best,n=4'
-      ),
+def test_a_run_its_best_checkpoint_and_its_export_are_evaluated(runs, tmp_path):
+  # An export is a model by its folder's name, asked as it was in training.
+  folder = tmp_path / 'export'
+  export(runs.whole, folder)
+  models = f'{runs.whole};{runs.whole}/checkpoints/best;{folder}'
+  said = finish(
+      tmp_path / 'eval', config=f'configs/evaluate.py:model={models},n=4'
   )
-  assert result.returncode == 0, result.stdout + result.stderr
-  summary = json.loads((tmp_path / 'summary.json').read_text())
+  assert 'babyai, all: success ' in said  # in a pipe
+  summary = json.loads((tmp_path / 'eval' / 'summary.json').read_text())
   ended = json.loads((runs.whole / 'summary.json').read_text())
   # The warm start made version 1, each step the next.
   best = str(ended['best']['checkpoint'] + 1)
-  assert summary['weight_version'] == {'whole': '4', 'whole-best': best}
-  assert summary['eval']['whole-best']['babyai']['test']['n'] == 4
+  versions = summary['weight_version']
+  assert (versions['whole'], versions['whole-best']) == ('4', best)
+  for name in ('whole-best', 'export'):
+    assert summary['eval'][name]['babyai']['test']['n'] == 4
   # Turns reuse the prefix of their episode.
-  for path in sorted((tmp_path / 'episodes' / 'eval').glob('*/*.jsonl')):
+  paths = sorted((tmp_path / 'eval' / 'episodes' / 'eval').glob('*/*.jsonl'))
+  assert len(paths) == 3
+  for path in paths:
     reused = 0
     for episode in episodes_lib.read(path):
       for before, turn in zip(episode.turns, episode.turns[1:], strict=False):
         assert turn.cached_tokens >= before.prompt_tokens - 1
         reused += turn.cached_tokens
     assert reused
-
-
-def test_a_run_is_exported_and_evaluated(runs, tmp_path):
-  check_export(runs.whole, tmp_path)
 
 
 def test_a_checkpoint_is_evaluated_on_an_item_file(runs, tmp_path):

@@ -28,6 +28,7 @@ SHORT = (
     '--config.rollout.max_completion_tokens=24',
     '--config.rollout.max_context=1024',
     '--config.eval.num_tasks=0',
+    '--config.optim.max_tokens=128',  # few shapes to compile
 )
 
 

@@ -64,16 +64,41 @@ def test_the_babyai_expert_solves_95_percent_of_a_level(level):
   assert len(solved('babyai', ids)) >= 19
 
 
+# Tasks of a topic are alike: the first of each, and all with $AGENTRL_EXTRA=1.
+FIRST = {
+    next(
+        name
+        for name in sciworld_tasks.NAMES
+        if sciworld_tasks.ROWS[name] == row
+    )
+    for row in sciworld_tasks.ROWS.values()
+}
+
+
 @pytest.fixture(scope='module')
-def gold():
-  """SciWorld's tasks whose gold path reaches 100, of all first variations."""
+def gold(request):
+  """SciWorld's tasks whose gold path reaches 100, of the first variations.
+
+  Those that this run asks for are played side by side.
+  """
   # The longest is of 178 actions.
   options = {'tasks': 'all', 'max_moves': 600, 'simulators': 2}
-  ids = [sciworld_tasks.id_of(name, 0) for name in sciworld_tasks.NAMES]
+  names = [
+      item.callspec.params['name']
+      for item in request.session.items
+      if item.path == request.path and 'gold' in item.fixturenames
+  ]
+  ids = [sciworld_tasks.id_of(name, 0) for name in names]
   return solved('sciworld', ids, options, concurrency=2)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('name', sciworld_tasks.NAMES)
+@pytest.mark.parametrize(
+    'name',
+    [
+        pytest.param(x, marks=[] if x in FIRST else pytest.mark.extra)
+        for x in sciworld_tasks.NAMES
+    ],
+)
 def test_the_gold_paths_of_sciworld_reach_100(gold, name):
   assert sciworld_tasks.id_of(name, 0) in gold

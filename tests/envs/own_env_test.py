@@ -11,6 +11,7 @@ import pytest
 
 from agentrl import envs
 from agentrl.errors import ConfigError
+from tests.e2e.running import QUICKSTART
 from tests.envs import conformance
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -66,10 +67,11 @@ def test_it_is_learnt_from_the_command_line(guess, tmp_path):
       [
           sys.executable,
           'launch.py',
-          '--config=configs/quickstart.py:tiny',
+          f'--config={QUICKSTART}',  # the page's, with a smaller network
           f'--workdir={tmp_path}',
           '--config.env.name=guess:SPEC',
           '--config.env.options={}',
+          '--config.eval.num_tasks=2',
       ],
       cwd=ROOT,
       capture_output=True,
