@@ -310,8 +310,10 @@ async def soak(
   rng = np.random.default_rng(seed)
   run = soak_run.Run(directory, run_flags(engine=engine))
   start = time.monotonic()
-  names = sorted(weights)
+  names = sorted(name for name, weight in weights.items() if weight)
   shares = np.array([weights[name] for name in names], float)
+  # Each kind comes once before any comes twice, however few faults there are.
+  first = rng.permutation(names)
   connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_S)
   try:
     async with aiohttp.ClientSession(connector=connector) as session:
@@ -321,7 +323,8 @@ async def soak(
       for number in range(faults):
         if minutes and time.monotonic() - start > 60 * minutes:
           break
-        kind = str(rng.choice(names, p=shares / shares.sum()))
+        drawn = rng.choice(names, p=shares / shares.sum())
+        kind = str(first[number] if number < len(first) else drawn)
         wanted = str(rng.choice(_MOMENTS))
         step = run.steps()
         moment, detail = await troubled.inject(kind, wanted)
