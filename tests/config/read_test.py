@@ -121,6 +121,7 @@ class Recorder:
 @contextlib.contextmanager
 def interrupted_at(url):
   """Sends this process Ctrl-C as soon as `url` answers."""
+  is_over = threading.Event()
 
   def wait():
     deadline = time.monotonic() + 120
@@ -129,12 +130,18 @@ def interrupted_at(url):
         urllib.request.urlopen(url).close()
         break
       time.sleep(0.1)
-    os.kill(os.getpid(), signal.SIGINT)
+    # What it raises in a callback of the garbage collector is lost.
+    while not is_over.is_set():
+      os.kill(os.getpid(), signal.SIGINT)
+      is_over.wait(30)
 
   thread = threading.Thread(target=wait)
   thread.start()
-  yield
-  thread.join()
+  try:
+    yield
+  finally:
+    is_over.set()
+    thread.join()
 
 
 def deliberating(context):
