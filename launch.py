@@ -102,8 +102,8 @@ def main(arguments):
         ' leave it out.'
     )
   # Imported late: an environment server needs no accelerator, and XLA_FLAGS
-  # must be set before jax is imported. What imports make stays, so that to look
-  # for garbage among it, a third of their time, finds none.
+  # must be set before jax is imported. What imports make stays, so that looking
+  # for garbage among it is in vain.
   gc.disable()
   module = importlib.import_module(f'agentrl.modes.{mode}')
   gc.freeze()

@@ -42,7 +42,7 @@ def starter(*modules, **variables):
 
 
 def _run(process, *argv, reader=True, **variables):
-  """What the process of a script said, and its exit code.
+  """The exit code and the output of a script, run to its end.
 
   Args:
     process: that forks it.

@@ -323,8 +323,10 @@ async def soak(
       for number in range(faults):
         if minutes and time.monotonic() - start > 60 * minutes:
           break
-        drawn = rng.choice(names, p=shares / shares.sum())
-        kind = str(first[number] if number < len(first) else drawn)
+        if number < len(first):
+          kind = str(first[number])
+        else:
+          kind = str(rng.choice(names, p=shares / shares.sum()))
         wanted = str(rng.choice(_MOMENTS))
         step = run.steps()
         moment, detail = await troubled.inject(kind, wanted)

@@ -37,6 +37,6 @@ def get_config(arg: str) -> ConfigDict:
   config = importlib.import_module(module).get_config(arg)
   config.rollout.max_completion_tokens = 4
   config.rollout.max_context = 512
-  # Pieces of one row, whatever comes: few shapes, half the time of a run.
+  # Pieces of one row, whatever comes: few shapes.
   config.optim.max_tokens = 1
   return config

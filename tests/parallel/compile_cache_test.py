@@ -68,13 +68,13 @@ ENV = {'PATH': os.environ['PATH'], 'PYTHONPATH': str(ROOT)}
 
 
 def checked(code, out, err):
-  """What a process wrote to stderr, if it has computed."""
+  """The stderr of a process, which must have computed."""
   assert code == 0 and out.startswith('6.7'), out + err
   return err
 
 
 def run(env, folder=None, room=None):
-  """What a process wrote to stderr; no file of its may be larger than `room`."""
+  """The stderr of a process, no file of which may be larger than `room`."""
   done = subprocess.run(
       [sys.executable, '-c', PROGRAM, repr(folder), repr(room)],
       env=ENV | env,

@@ -45,7 +45,7 @@ PATIENCE_S = 180
 
 
 def params_of(seed):
-  """Of distributions far from flat, so that versions sample differently."""
+  """Parameters far from flat, so that versions sample differently."""
   return jax.tree.map(lambda x: 4 * x, tiny.random_params(CONFIG, seed))
 
 

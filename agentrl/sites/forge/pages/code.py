@@ -248,20 +248,18 @@ def commit(visit: Visit) -> Page:
   """One commit."""
   place = access.project(visit)
   key = show.commit_of(visit.match['sha'])
-  row = visit.one(f'{_AUTHORED} c.id = ?', key)
-  home = visit.find('branches', id=row['branch_id'])
   # A fork shows the commits of its original until then, too.
-  is_here = any(
-      home['id'] == branch_id and row['created_at'] <= until
+  lines = {
+      base
       for name in branch_names(visit, place)
-      for branch_id, until in lineage(visit, branch(visit, place, name))
-  )
-  if not is_here:
-    raise Missing
+      for base in lineage(visit, branch(visit, place, name))
+  }
+  where, values = in_line(sorted(lines))
+  row = visit.one(f'{_AUTHORED} c.id = ? AND {where}', key, *values)
   return place.page(
       'commit.html',
       commit=row,
-      home=home,
+      home=visit.find('branches', id=row['branch_id']),
       files=visit.rows('files', 'path', commit_id=key),
   )
 
