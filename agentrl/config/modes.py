@@ -169,6 +169,12 @@ class Train(Learning):
       example={'a': {'weight': 1.0}},
   )
 
+  @property
+  def episodes_per_step(self) -> int:
+    """Episodes of a collection."""
+    size = self.rollout.group_size * self.agent.reflect.attempts
+    return self.rollout.tasks_per_step * size
+
   def check(self) -> None:
     super().check()
     rollout, algo = self.rollout, self.algo
@@ -200,7 +206,7 @@ class Train(Learning):
           f'algo.overlong_buffer={algo.overlong_buffer} must be shorter than'
           f' rollout.max_context={rollout.max_context}.'
       )
-    rows = rollout.tasks_per_step * size
+    rows = self.episodes_per_step
     times = ' * agent.reflect.attempts' if attempts > 1 else ''
     if algo.minibatches > rows:
       raise ConfigError(

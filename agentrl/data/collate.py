@@ -5,7 +5,6 @@
 that each shape is compiled once and little of it is padding.
 """
 
-import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -13,12 +12,9 @@ import numpy as np
 
 from agentrl.batch import SharedPrefix, TokenBatch
 from agentrl.data import packing
+from agentrl.data.shapes import ANY, Shapes
 from agentrl.errors import DataError
 from agentrl.types import ACT, Episode, Group
-
-# Prefixes are shared where at most this part of the tokens is left to compute:
-# sharing costs a copy of their keys and values for every row, and programs.
-_WORTH_SHARING = 0.9
 
 
 class Placement(NamedTuple):
@@ -46,7 +42,7 @@ class Placement(NamedTuple):
 class Microbatch(NamedTuple):
   """Packed rows, and where each episode of them came from."""
 
-  batch: TokenBatch  # `[b, t]` fields packed, `[E]` fields whole
+  batch: TokenBatch  # `[b, t]` fields packed, `[E]` fields whole and padded
   places: tuple[Placement, ...]
 
 
@@ -185,6 +181,7 @@ def microbatches(
     rows_per_example: int = 1,
     share_prefixes: bool = False,
     whole_episodes: bool = False,
+    shapes: Shapes = ANY,
 ) -> list[Microbatch]:
   """Packs rows into pieces of at most `max_tokens`.
 
@@ -208,6 +205,7 @@ def microbatches(
     share_prefixes: whether prompts may be computed once for a group.
     whole_episodes: whether all segments of an episode must be in one piece,
       which may then exceed `max_tokens`: for losses with a term of the episode.
+    shapes: those of the program that takes the pieces.
   """
   sets = np.asarray(rows).reshape(-1, rows_per_example)
   sets = sets[np.asarray(batch.valid)[sets].all(axis=1)]
@@ -223,27 +221,22 @@ def microbatches(
   if rows_per_example == 1:
     examples = np.repeat(examples, [len(member) for member in members])
     members = [[span] for member in members for span in member]
-  plan = functools.partial(
-      packing.plan,
-      max_tokens=max_tokens,
-      multiple=multiple,
-      units=examples if whole_episodes else None,
-  )
   needs = np.array([sum(s.length for s in member) for member in members])
-  pieces = plan(needs, np.zeros_like(needs))
-  shared = dict.fromkeys(spans, 0)
+  units = examples if whole_episodes else None
+  alone = packing.Members(needs, np.zeros_like(needs), units=units)
+  ways = [(alone, dict.fromkeys(spans, 0))]
   if share_prefixes:
     # Any members would do: they share what they have in common.
     groups = np.asarray(batch.group_ids)[sets[:, 0]]
     common = _common_prefixes(batch, spans, sets, groups)
-    shorter = plan(
-        needs - [sum(common[s.row] for s in member) for member in members],
-        groups[examples],
-        prefix_length=max(common.values()),
-    )
-    size = lambda pieces: sum(piece.size for piece in pieces)
-    if size(shorter) <= _WORTH_SHARING * size(pieces):
-      pieces, shared = shorter, common
+    if longest := max(common.values()):
+      own = [sum(common[s.row] for s in member) for member in members]
+      sharing = packing.Members(needs - own, groups[examples], longest, units)
+      ways.append((sharing, common))
+  way, pieces = shapes.pack(
+      [members for members, _ in ways], max_tokens=max_tokens, multiple=multiple
+  )
+  shared = ways[way][1]
   return [_pack(batch, members, shared, piece) for piece in pieces]
 
 
@@ -303,25 +296,27 @@ def _pack(batch, members, shared, piece: packing.Piece) -> Microbatch:
 
   def fill(name):
     x = getattr(batch, name)
-    if x is None or np.ndim(x) != 2:
+    if x is None:
       return x
     x = np.asarray(x)
+    if x.ndim == 1:  # padded, too: collections of any size share programs
+      return np.pad(x, (0, packing.bucket_count(len(x)) - len(x)))
     rest = -1 if name in ('turn_ids', 'anchor_ids') else 0
-    out = np.full(piece.shape, rest, x.dtype)
+    out = np.full(piece.shape[:2], rest, x.dtype)
     for place in places:
       out[place.target] = x[place.source]
     return out
 
   fields = {name: fill(name) for name in batch.__dataclass_fields__}
-  if piece.prefix_shape[1]:
+  if piece.shape.prefixes:
     fields['prefix'] = _prefix(batch, piece, places)
   return Microbatch(TokenBatch(**fields), tuple(places))
 
 
 def _prefix(batch, piece: packing.Piece, places) -> SharedPrefix:
-  tokens = np.zeros(piece.prefix_shape, np.int32)
-  segment_ids = np.zeros(piece.prefix_shape, np.int32)
-  rows = np.zeros(piece.shape[0], np.int32)
+  tokens = np.zeros(piece.shape[2:], np.int32)
+  segment_ids = np.zeros(piece.shape[2:], np.int32)
+  rows = np.zeros(piece.shape.height, np.int32)
   rows[: len(piece.prefixes)] = piece.prefixes
   for place in places:
     here = rows[place.packed_row], slice(place.skip)

@@ -1,10 +1,11 @@
 """Packing of segments into rows of a few fixed shapes, with little padding.
 
-Every length and height of a piece is a program to compile, so there are few of
-them. Between neighbours of a ladder at most a third is waste.
+Every shape of a piece is a program to compile, so there are few of them.
+Between neighbours of a ladder at most a third is waste.
 """
 
-from collections.abc import Sequence
+import collections
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,25 +16,58 @@ LENGTHS = tuple(sorted({base << k for base in (64, 96) for k in range(12)}))
 Numbers = Sequence[int] | np.ndarray  # one of each member
 
 
+class Shape(NamedTuple):
+  """The size of a piece."""
+
+  height: int  # rows
+  length: int  # tokens of a row
+  prefixes: int = 0
+  prefix_length: int = 0
+
+  @property
+  def tokens(self) -> int:
+    """To compute, padding included."""
+    return self.height * self.length + self.prefixes * self.prefix_length
+
+  def holds(self, other: 'Shape') -> bool:
+    """Whether what fits into `other` fits into this, by the same program."""
+    return bool(self.prefixes) == bool(other.prefixes) and all(
+        mine >= its for mine, its in zip(self, other, strict=True)
+    )
+
+
+Cost = Callable[[Shape], float]
+
+
+def cost(shape: Shape, *, per_key: float = 0.0) -> float:
+  """The work of a piece, in tokens of short rows.
+
+  Args:
+    shape: of the piece.
+    per_key: what it costs a token to attend to a key, as a part of all else
+      that it costs.
+  """
+  height, length, prefixes, prefix_length = shape
+  rows = height * length * (1 + per_key * (length / 2 + prefix_length))
+  return rows + prefixes * prefix_length * (1 + per_key * prefix_length / 2)
+
+
 class Piece(NamedTuple):
   """The rows of a microbatch.
 
   Attributes:
     rows: the members of each packed row.
     prefixes: for each packed row, the index of the prefix that it continues.
-    shape: `(height, length)` of the rows, padding included.
-    prefix_shape: of the prefixes; a length of 0 without them.
+    shape: padding included.
   """
 
   rows: list[list[int]]
   prefixes: list[int]
-  shape: tuple[int, int]
-  prefix_shape: tuple[int, int]
+  shape: Shape
 
-  @property
-  def size(self) -> int:
-    """Tokens to compute, padding included."""
-    return int(np.prod(self.shape) + np.prod(self.prefix_shape))
+
+# The group of some rows that must lie in one piece, and their members.
+_Bundle = tuple[int, list[list[int]]]
 
 
 def bucket_length(length: int) -> int:
@@ -42,6 +76,11 @@ def bucket_length(length: int) -> int:
     if length <= candidate:
       return candidate
   raise ValueError(f'{length} tokens exceed the longest row, {LENGTHS[-1]}.')
+
+
+def bucket_count(count: int) -> int:
+  """The smallest of 1, 2, 3, 4, 6, 8, 12, ... that is at least `count`."""
+  return _heights(count, 1)[-1]
 
 
 def common_prefix(
@@ -63,127 +102,176 @@ def common_prefix(
   return limit if same.all() else int(same.argmin())
 
 
+class Members(NamedTuple):
+  """What is packed.
+
+  Attributes:
+    needs: tokens of each; there is at least one.
+    groups: of each; members of one group alone share a row.
+    prefix_length: of each group's prefix, which every piece that continues it
+      computes; 0 without prefixes.
+    units: of each; members of one unit are in one piece, whatever its size, and
+      those of two share no row. None: no member needs another.
+  """
+
+  needs: Numbers
+  groups: Numbers
+  prefix_length: int = 0
+  units: Numbers | None = None
+
+  def rows(self, length: int) -> list[_Bundle]:
+    """Rows of `length` tokens, by groups; those of a unit in one bundle.
+
+    First fit, long members first.
+    """
+    needs, groups = np.asarray(self.needs), np.asarray(self.groups).tolist()
+    units = [0] * len(needs) if self.units is None else list(self.units)
+    # More rows than members of a unit are never begun.
+    room = {
+        unit: np.full(count, length)
+        for unit, count in collections.Counter(
+            zip(groups, units, strict=True)
+        ).items()
+    }
+    packed: dict[int, dict[int, list[list[int]]]] = {}
+    for member in np.argsort(-needs, kind='stable').tolist():
+      group, unit = groups[member], units[member]
+      rows = packed.setdefault(group, {}).setdefault(unit, [])
+      free = room[group, unit]
+      index = int(np.argmax(free >= needs[member]))
+      if index == len(rows):
+        rows.append([])
+      rows[index].append(member)
+      free[index] -= needs[member]
+    return [
+        (group, bundle)
+        for group, of_units in packed.items()
+        for rows in of_units.values()
+        for bundle in (
+            [rows] if self.units is not None else [[row] for row in rows]
+        )
+    ]
+
+
 def plan(
-    needs: Numbers,
-    groups: Numbers,
-    *,
-    max_tokens: int,
-    multiple: int,
-    prefix_length: int = 0,
-    units: Numbers | None = None,
+    members: Members, *, max_tokens: int, multiple: int, cost: Cost = cost
 ) -> list[Piece]:
-  """Pieces of packed rows: first fit, long members first.
+  """The cheapest pieces of packed rows.
 
   The rows of a group lie side by side, so that few pieces need its prefix. All
-  pieces but the last have one shape, the one that leaves least to compute.
+  pieces but the last have one shape.
 
   Args:
-    needs: tokens of each member; at least one member.
-    groups: of each member; members of one group alone share a row.
+    members: to pack.
     max_tokens: largest size of a piece. A piece of `multiple` rows and prefixes
       may exceed it: neither can be cut.
     multiple: the heights of a piece are multiples of this.
-    prefix_length: of each group's prefix, which every piece that continues it
-      computes; 0 without prefixes.
-    units: of each member; members of one unit are in one piece, whatever its
-      size, and those of two share no row. None: no member needs another.
+    cost: of a shape.
   """
-  length = bucket_length(max(needs))
-  prefix_length = bucket_length(prefix_length) if prefix_length else 0
-  bundles = _bundle(needs, groups, units, length)
-  largest = max(len(rows) for _, rows in bundles)
-  largest = _heights(largest, multiple)[-1]
-  best: list[Piece] = []
-  size = float('inf')
-  for most_prefixes in _heights(len(set(groups)), multiple):
+  length = bucket_length(max(members.needs))
+  prefix_length = members.prefix_length and bucket_length(members.prefix_length)
+  bundles = members.rows(length)
+  count = sum(len(rows) for _, rows in bundles)
+  largest = _heights(max(len(rows) for _, rows in bundles), multiple)[-1]
+  names = len(set(members.groups)) if prefix_length else 1
+  ways = []
+  for most_prefixes in _heights(names, multiple):
     free = max_tokens - most_prefixes * prefix_length
-    if best and free < length * multiple:
+    if ways and free < length * multiple:
       break  # no room for more prefixes
     height = max(most_rows(free, length, multiple), largest)
-    pieces = _cut(
-        bundles,
-        most=(height, most_prefixes),
-        lengths=(length, prefix_length),
-        multiple=multiple,
-    )
-    if (total := sum(piece.size for piece in pieces)) < size:
-      best, size = pieces, total
-  return best
+    most = Shape(height, length, *_of(most_prefixes, prefix_length))
+    ways.append(_cut(bundles, most, multiple))
+    # As many pieces, of one height.
+    equal = _heights(-(-count // -(-count // height)), multiple)[-1]
+    if largest <= equal < height:
+      ways.append(_cut(bundles, most._replace(height=equal), multiple))
+  return min(ways, key=lambda way: total(way, cost))
+
+
+def plan_within(
+    members: Members, known: Collection[Shape], *, cost: Cost = cost
+) -> list[Piece] | None:
+  """The cheapest pieces of known shapes alone; None if they cannot hold all."""
+  longest = Shape(1, max(members.needs), *_of(1, members.prefix_length))
+  largest = [shape for shape in known if shape.holds(longest)]
+  ways = []
+  for length in {shape.length for shape in largest}:
+    bundles = members.rows(length)
+    highest = max(len(rows) for _, rows in bundles)
+    for most in largest:
+      if most.length == length and most.height >= highest:
+        pieces = _cut(bundles, most, 1)
+        ways.append([_within(piece, largest, cost) for piece in pieces])
+  return min(ways, key=lambda way: total(way, cost), default=None)
+
+
+def total(pieces: Sequence[Piece], cost: Cost = cost) -> float:
+  """The cost of all pieces."""
+  return sum(cost(piece.shape) for piece in pieces)
 
 
 def most_rows(max_tokens: int, length: int, multiple: int) -> int:
-  """Most rows of `length` tokens in a piece; arguments as for `plan`."""
-  return max(max_tokens // length // multiple, 1) * multiple
+  """Most rows of `length` tokens in a piece; arguments as for `plan`.
+
+  Of the ladder of heights: odd ones, another for each length, would be more
+  programs.
+  """
+  return _heights(max_tokens // length, multiple, floor=True)[-1]
 
 
-# The group of some rows that must lie in one piece, and their members.
-_Bundle = tuple[int, list[list[int]]]
+def _of(prefixes: int, prefix_length: int) -> tuple[int, int]:
+  return (prefixes, prefix_length) if prefix_length else (0, 0)
 
 
-def _bundle(
-    needs: Numbers,
-    groups: Numbers,
-    units: Numbers | None,
-    length: int,
-) -> list[_Bundle]:
-  """Rows of `length` tokens, by groups; those of a unit in one bundle."""
-  packed: dict[int, dict[int, list[list[int]]]] = {}
-  room: dict[tuple[int, int], list[int]] = {}
-  for member in np.argsort(-np.asarray(needs), kind='stable').tolist():
-    need, group = int(needs[member]), int(groups[member])
-    unit = 0 if units is None else int(units[member])
-    rows = packed.setdefault(group, {}).setdefault(unit, [])
-    free = room.setdefault((group, unit), [])
-    index = next((i for i, n in enumerate(free) if n >= need), len(rows))
-    if index == len(rows):
-      rows.append([])
-      free.append(length)
-    rows[index].append(member)
-    free[index] -= need
-  return [
-      (group, bundle)
-      for group, of_units in packed.items()
-      for rows in of_units.values()
-      for bundle in ([rows] if units is not None else [[row] for row in rows])
-  ]
+def _within(piece: Piece, known: Sequence[Shape], cost: Cost) -> Piece:
+  """The piece in the cheapest of the shapes that hold it."""
+  shape = min((shape for shape in known if shape.holds(piece.shape)), key=cost)
+  return piece._replace(shape=shape)
 
 
 def _cut(
-    bundles: Sequence[_Bundle],
-    *,
-    most: tuple[int, int],
-    lengths: tuple[int, int],
-    multiple: int,
+    bundles: Sequence[_Bundle], most: Shape, multiple: int
 ) -> list[Piece]:
-  """Pieces of at most `most` rows and prefixes; all but the last are alike."""
+  """Pieces of at most this shape; all but the last have it."""
   pieces: list[Piece] = []
   members: list[list[int]] = []
   prefixes: list[int] = []
   names: dict[int, int] = {}
 
-  def close(heights):
-    shapes = zip(heights, lengths, strict=True)
-    pieces.append(Piece(list(members), list(prefixes), *shapes))
+  def close(shape):
+    pieces.append(Piece(list(members), list(prefixes), shape))
     for x in (members, prefixes, names):
       x.clear()
 
   for group, rows in bundles:
-    if len(members) + len(rows) > most[0] or len(names | {group: 0}) > most[1]:
+    full = len(members) + len(rows) > most.height
+    if most.prefixes:
+      full |= len(names) + (group not in names) > most.prefixes
+    if full:
       close(most)
     members += rows
     prefixes += [names.setdefault(group, len(names))] * len(rows)
+  least = lambda used, limit: min(_heights(len(used), multiple)[-1], limit)
   close(
-      min(_heights(len(used), multiple)[-1], limit)
-      for used, limit in zip((members, names), most, strict=True)
+      most._replace(
+          height=least(members, most.height),
+          prefixes=least(names, most.prefixes),
+      )
   )
   return pieces
 
 
-def _heights(count: int, multiple: int) -> list[int]:
-  """`multiple` times 1, 2, 3, 4, 6, 8, 12, ...: up to the first that suffices."""
+def _heights(count: int, multiple: int, *, floor: bool = False) -> list[int]:
+  """`multiple` times 1, 2, 3, 4, 6, 8, 12, ...
+
+  Up to the first that suffices for `count`; with `floor` to the last that does
+  not exceed it.
+  """
   heights = [multiple]
   for step in sorted(base << k for base in (2, 3) for k in range(24)):
-    if heights[-1] >= count:
+    height = step * multiple
+    if heights[-1] >= count or (floor and height > count):
       break
-    heights.append(step * multiple)
+    heights.append(height)
   return heights

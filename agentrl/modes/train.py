@@ -6,6 +6,7 @@ A run that was killed continues when the same command is started again.
 import contextlib
 import dataclasses
 import functools
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -21,13 +22,13 @@ from agentrl.inference.sampler import Sampler
 from agentrl.modes import build, checkpoints, learning, session as session_lib
 from agentrl.modes.build import Arena, Run, Setup
 from agentrl.modes.session import Session
-from agentrl.parallel import ranks, sharding
+from agentrl.parallel import distributed, ranks, sharding
 from agentrl.rollout import collector as collector_lib
 from agentrl.rollout.sources import Source, Sources
 from agentrl.runtime import workdir as workdir_lib
 from agentrl.runtime.event_loop import Interrupted
 from agentrl.serving.start import Serving
-from agentrl.training import rl, state as state_lib, watch
+from agentrl.training import compiled, rl, state as state_lib, watch
 from agentrl.training.policy_update import UpdatePlan
 from agentrl.training.rl import LoopState
 from agentrl.training.run_record import SMALL, WHOLE
@@ -149,11 +150,13 @@ def _run(session: Session) -> None:
               max_tokens=config.optim.max_tokens,
               seed=session.seed('rows'),
               max_context=config.rollout.max_context,
+              episodes=config.episodes_per_step,
               gauges_every=config.gauges.every,
           ),
           temperature=config.rollout.temperature,
           learning_rate=learning_rate,
           ref_params=ref_params,
+          compiler=_compiler(session),
       ),
       hooks=hooks,
       save_every=config.checkpoint.every,
@@ -165,6 +168,13 @@ def _run(session: Session) -> None:
       run, serving, loop.step, loop.policy_version, checkpoint=loop.step
   )
   learning.finish(run, 'train', loop.step, updates=int(state.step))
+
+
+def _compiler(session: Session) -> ThreadPoolExecutor | None:
+  """Compiles beside the work, where its timing may decide last bits."""
+  if session.config.sampler.deterministic or distributed.count() > 1:
+    return None
+  return session.stack.enter_context(compiled.beside())
 
 
 def _say_stretched(

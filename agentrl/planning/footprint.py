@@ -20,6 +20,7 @@ from agentrl.data import collate
 from agentrl.ops.aggregate import Denominators
 from agentrl.parallel import sharding
 from agentrl.planning import hlo
+from agentrl.training import state as state_lib
 from agentrl.training.programs import Programs
 from agentrl.training.state import TrainState
 from agentrl.types import TERMINATED, Episode, Group
@@ -64,14 +65,6 @@ def device_bytes(tree: Any) -> int:
   )
 
 
-def gradients(state: TrainState) -> Any:
-  """Shapes of the accumulated gradients: float32, placed as the networks."""
-  return jax.tree.map(
-      lambda x: jax.ShapeDtypeStruct(x.shape, jnp.float32, sharding=x.sharding),
-      state.networks,
-  )
-
-
 def batch_shapes(
     size: Size, episodes: int, mesh: Mesh, fields: Iterable[str] = ()
 ) -> TokenBatch:
@@ -113,21 +106,18 @@ def accumulate(
   denominators = Denominators(
       *(jax.ShapeDtypeStruct((), jnp.float32) for _ in Denominators._fields)
   )
-  args = state.networks, gradients(state), batch, denominators
+  args = state.networks, state_lib.gradients(state), batch, denominators
   return _compile(programs.accumulate, *args, passing=batch)
 
 
 def apply(programs: Programs, state: TrainState) -> Program:
   """The optimizer."""
-  return _compile(programs.apply, state, gradients(state))
+  return _compile(programs.apply, state, state_lib.gradients(state))
 
 
 def _compile(fn: Any, *args: Any, passing: Any = ()) -> Program:
   """Compiles for shapes; `passing` arguments are gone after the call."""
-  bound = {}
-  if isinstance(fn, functools.partial):  # a frozen base, see `compile_programs`
-    fn, bound = fn.func, fn.keywords
-  compiled = fn.lower(*args, **bound).compile(compiler_options=_QUICK)
+  compiled = fn.lower(*args).compile(compiler_options=_QUICK)
   memory = compiled.memory_analysis()
   results = memory.output_size_in_bytes - memory.alias_size_in_bytes
   return Program(

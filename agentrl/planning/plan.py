@@ -210,7 +210,7 @@ def make(mode: str, config: Any, shape: TransformerConfig, memory: int) -> Plan:
       'reference': footprint.device_bytes(state.params) * work.reference,
   }
   waiting = _offload(held, programs, config.mesh.offload)
-  gradients = footprint.device_bytes(footprint.gradients(state))
+  gradients = footprint.device_bytes(state_lib.gradients(state))
   room = memory - sum(held.values()) - gradients
   beside_engine = 0 < sum(engine.values()) < room
   room -= beside_engine * sum(engine.values())
@@ -312,11 +312,7 @@ def served_bytes(
 
 def _train(config: Any) -> Work:
   algo = config.algo
-  rows = (
-      config.rollout.tasks_per_step
-      * config.rollout.group_size
-      * config.agent.reflect.attempts
-  )
+  rows = config.episodes_per_step
   critic = algo.critic.kind if algo.CRITIC else None
   fields = ['anchor_ids', 'sampler_logprobs', 'advantages', 'returns']
   if algo.updates > 1 or algo.ratio == 'sampler':

@@ -5,6 +5,7 @@ advantages, and makes an update of each minibatch.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -14,14 +15,20 @@ import optax
 
 from agentrl.algos.hyperparams import Online
 from agentrl.batch import TokenBatch
-from agentrl.data import collate
+from agentrl.data import collate, packing
+from agentrl.data.packing import Shape
 from agentrl.ops import mismatch
-from agentrl.parallel import distributed, sharding
+from agentrl.parallel import distributed, mesh as mesh_lib, sharding
 from agentrl.rollout.collect import is_tied
-from agentrl.training import gauges, programs as programs_lib, reward
+from agentrl.training import (
+    gauges,
+    programs as programs_lib,
+    reward,
+    state as state_lib,
+)
 from agentrl.training.programs import Metrics, Programs
 from agentrl.training.state import Networks, TrainState
-from agentrl.types import Group
+from agentrl.types import TERMINATED, Episode, Group
 
 _mismatch = jax.jit(mismatch.metrics)
 
@@ -35,6 +42,7 @@ class UpdatePlan:
     max_tokens: per microbatch, padding included.
     seed: of the order of the rows.
     max_context: tokens of the longest episode.
+    episodes: of a collection.
     gauges_every: rl steps between estimates of `gauges`; 0: none.
   """
 
@@ -42,6 +50,7 @@ class UpdatePlan:
   max_tokens: int
   seed: int
   max_context: int = 0
+  episodes: int = 0
   gauges_every: int = 0
 
 
@@ -107,6 +116,53 @@ class UpdatedPolicy(NamedTuple):
   batch: TokenBatch
   suspects: list[int]
   last: LastUpdate
+
+
+def prepare(update: Update, state: TrainState) -> None:
+  """Begins to compile the programs that serve any collection.
+
+  Their rows are as long as an episode may be, and as many as a microbatch may
+  have. Smaller ones are compiled once they would have paid for themselves.
+
+  Args:
+    update: the use of collections; nothing is done where its programs are not
+      compiled beside the work.
+    state: of which only shapes and shardings are read.
+  """
+  programs, plan = update.programs, update.plan
+  if not programs.accumulate.ahead:
+    return
+  mesh = programs.mesh
+  multiple = mesh_lib.batch_size(mesh)
+  length = packing.bucket_length(plan.max_context)
+  shape = Shape(packing.most_rows(plan.max_tokens, length, multiple), length)
+  nothing = Episode(
+      *('', '', 0, '', 0, 0, 0, TERMINATED, False), *5 * ((),)
+  )  # fmt: skip
+  batch = collate.collate([Group(0, 0, (nothing,) * plan.episodes)])
+  tokens = np.zeros(batch.tokens.shape, np.float32)
+  batch = batch.replace(old_logprobs=tokens)
+  if state.critic is not None:
+    batch = batch.replace(values=tokens, bootstrap_value=batch.episode_return)
+  if update.ref_params is not None:
+    batch = batch.replace(ref_logprobs=tokens)
+  batch = jax.eval_shape(
+      functools.partial(update.advantages, num_groups=1), batch
+  )
+  batch = batch.replace(old_logprobs=_anchor(batch, plan))
+  sizes = {1: (packing.bucket_count(plan.episodes),), 2: (multiple, length)}
+  piece = state_lib.place(
+      jax.tree.map(lambda x: np.zeros(sizes[x.ndim], x.dtype), batch), mesh
+  )
+  if plan.hyperparams.scores or update.ref_params is not None:
+    programs.score.prepare(shape, state.networks, programs_lib.seen(piece))
+  programs.accumulate.prepare(
+      shape,
+      state.networks,
+      state_lib.gradients(state),
+      piece,
+      programs_lib.NO_DENOMINATORS,
+  )
 
 
 def learnt_episodes(

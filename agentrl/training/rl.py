@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 import jax
@@ -19,6 +20,7 @@ from agentrl.batch import TokenBatch
 from agentrl.data import collate
 from agentrl.models import value_head
 from agentrl.ops import kl
+from agentrl.parallel import compile_waits
 from agentrl.rollout.sources import Share, Sources
 from agentrl.training import (
     optim as optim_lib,
@@ -157,6 +159,9 @@ def train(
   # The same command again would not learn either.
   programs_lib.check_skips(skips)
   complete, saved = True, loop.step
+  policy_update.prepare(update, state)
+  compile_waits.listen()
+  compile_waits.take()  # of what came before
   try:
     while loop.step < num_steps and not hooks.stopped():
       began = time.perf_counter()
@@ -203,6 +208,8 @@ def train(
                 'train/lr': lr,
                 'train/kl_coef': loop.kl_coef,
                 'policy/version': float(version),
+                'train/compile_wait_s': compile_waits.take(),
+                'train/programs': float(update.programs.num_compiled()),
             }
             | system.shares(
                 dict(
@@ -310,6 +317,7 @@ def make_update(
     temperature: float,
     learning_rate: optax.Schedule,
     ref_params: Any,
+    compiler: ThreadPoolExecutor | None = None,
 ) -> Update:
   """The update of an algorithm, compiled when it is first used.
 
@@ -321,6 +329,7 @@ def make_update(
     temperature: of the sampler.
     learning_rate: of the policy, for the record.
     ref_params: of the reference policy, or None.
+    compiler: compiles beside the work, see `compiled.Program`.
   """
   programs = programs_lib.compile_programs(
       network.module,
@@ -330,6 +339,7 @@ def make_update(
       temperature=temperature,
       base=network.base,
       keep_entropy=True,  # every loss of policy.loss reports it
+      compiler=compiler,
   )
   advantages = jax.jit(
       online.bind_advantages(plan.hyperparams), static_argnames='num_groups'

@@ -97,6 +97,14 @@ def _at_zero(tx: optax.GradientTransformation, networks: Networks):
   )
 
 
+def gradients(state: TrainState) -> Any:
+  """Shapes of the accumulated gradients: float32, placed as the networks."""
+  return jax.tree.map(
+      lambda x: jax.ShapeDtypeStruct(x.shape, jnp.float32, sharding=x.sharding),
+      state.networks,
+  )
+
+
 def infer_shardings(tree: Any, mesh: Mesh) -> Any:
   """Shardings of a tree of decoder parameters or of anything made of them."""
   return sharding.infer_shardings(tree, mesh, sharding.DECODER_RULES)

@@ -37,23 +37,22 @@ def test_a_plan_holds_every_member_once(
 ):
   needs, groups = map(list, zip(*members, strict=True))
   pieces = packing.plan(
-      needs,
-      groups,
+      packing.Members(needs, groups, prefix_length),
       max_tokens=max_tokens,
       multiple=multiple,
-      prefix_length=prefix_length,
   )
   rows = [row for piece in pieces for row in piece.rows]
   assert sorted(sum(rows, [])) == list(range(len(members)))
   length = packing.bucket_length(max(needs))
   prefix_length = prefix_length and packing.bucket_length(prefix_length)
   for piece in pieces:
-    height, prefixes = piece.shape[0], piece.prefix_shape[0]
-    assert piece.shape[1] == length and piece.prefix_shape[1] == prefix_length
+    height, _, prefixes, _ = piece.shape
+    assert piece.shape[1::2] == (length, prefix_length)
     assert len(piece.prefixes) == len(piece.rows) <= height
     assert height % multiple == prefixes % multiple == 0
-    assert piece.size == height * length + prefixes * prefix_length
-    assert piece.size <= max_tokens or height == prefixes == multiple
+    size = height * length + prefixes * prefix_length
+    assert size == piece.shape.tokens == packing.cost(piece.shape)
+    assert size <= max_tokens or (height == multiple and prefixes <= multiple)
     names = {}
     for row, prefix in zip(piece.rows, piece.prefixes, strict=True):
       assert sum(needs[member] for member in row) <= length
@@ -61,20 +60,19 @@ def test_a_plan_holds_every_member_once(
           names.setdefault(prefix, groups[row[0]])
       }
     assert sorted(names) == list(range(len(set(names.values()))))
-    assert len(names) <= prefixes
-  shapes = [(piece.shape, piece.prefix_shape) for piece in pieces]
-  assert len(set(shapes[:-1])) <= 1
+    assert len(names) <= prefixes or not prefix_length
+  assert len({piece.shape for piece in pieces[:-1]}) <= 1
   # Of the last piece at most a third is padding, if there is a choice.
   assert (pieces[-1].shape[0] - multiple) * 2 / 3 < len(pieces[-1].rows)
 
 
 def test_the_rows_of_a_group_are_in_as_few_pieces_as_there_is_room():
   # Two rows of 64 a group. A piece has room for a prefix and two rows.
-  plan = packing.plan(
-      [40] * 6, [0, 1, 2] * 2, max_tokens=192, multiple=1, prefix_length=64
-  )
+  members = packing.Members([40] * 6, [0, 1, 2] * 2, prefix_length=64)
+  plan = packing.plan(members, max_tokens=192, multiple=1)
   assert [piece.rows for piece in plan] == [[[0], [3]], [[1], [4]], [[2], [5]]]
-  assert all(piece.prefixes == [0, 0] and piece.size == 192 for piece in plan)
+  assert all(piece.prefixes == [0, 0] for piece in plan)
+  assert all(piece.shape.tokens == 192 for piece in plan)
 
 
 def naive_prefix(rows):
