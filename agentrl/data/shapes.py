@@ -1,15 +1,16 @@
 """The choice of shapes for the pieces of a minibatch.
 
-A program is compiled for each shape of a piece, which takes as long as many
-tokens. So a minibatch may be cut into pieces of shapes that there are, larger
+A program is compiled for each shape of a piece, which takes as long as thousands
+of tokens. So a minibatch may be cut into pieces of shapes that there are, larger
 than it needs, as one rents skis: once what was computed in vain would have paid
-for a program that fits, it is compiled, beside the work. Whatever comes, no more
-than twice the best possible time is lost.
+for a program that fits, it is compiled. Whatever comes, no more than twice the
+best possible time is lost.
 """
 
 import collections
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
+from typing import NamedTuple
 
 from agentrl.data import packing
 from agentrl.data.packing import Cost, Members, Piece, Shape
@@ -25,23 +26,39 @@ _PATIENCE = 0.5
 class Shapes:
   """The shapes of a program's pieces: those it has, and those it should have.
 
-  Without a price shapes are chosen by what is packed alone.
+  Without a price, shapes are chosen by what is packed alone; else by what was
+  packed before, too.
 
   Attributes:
     cost: of a shape, in tokens of short rows.
     price: of a program, in the same unit.
   """
 
-  def __init__(self, cost: Cost = packing.cost, price: float = 0.0):
-    """Starts without a shape."""
+  def __init__(
+      self,
+      cost: Cost = packing.cost,
+      price: float = 0.0,
+      *,
+      order: Callable[[Shape], None] | None = None,
+  ):
+    """Starts without a shape.
+
+    Args:
+      cost: of a shape.
+      price: of a program.
+      order: called with a shape that has paid for its program; who has it
+        compiled calls `add`. None: from then on there is one.
+    """
     self.cost, self.price = cost, price
+    self._order = order or self.add
     self._known: set[Shape] = set()
+    self._ordered: set[Shape] = set()
     self._wasted: dict[Shape, float] = collections.defaultdict(float)
     # What is compiled beside the work is added by another thread.
     self._lock = threading.Lock()
 
   def add(self, shape: Shape) -> None:
-    """Notes that there is, or soon will be, a program for a shape."""
+    """Notes that there is a program for a shape, or soon will be."""
     with self._lock:
       self._known.add(shape)
 
@@ -62,43 +79,50 @@ class Shapes:
         for way in ways
     )
     assert best is not None
-    if not self.price:
-      return best[1:]
-    with self._lock:
-      known = frozenset(self._known)
-    missing = {piece.shape for piece in best[2]} - known
-    if not missing:
-      return best[1:]
+    if self.price:
+      with self._lock:
+        known = frozenset(self._known)
+      if missing := {piece.shape for piece in best.pieces} - known:
+        best = self._served(best, missing, ways, known)
+    return best.way, best.pieces
+
+  def _served(
+      self,
+      best: '_Plan',
+      missing: Set[Shape],
+      ways: Sequence[Members],
+      known: Set[Shape],
+  ) -> '_Plan':
+    """The best plan, or one of known shapes if that is cheaper for now."""
     served = self._best(
         packing.plan_within(way, known, cost=self.cost) for way in ways
     )
-    if served is None:
-      return best[1:]
-    lost = served[0] - best[0]
-    if lost > self.price * len(missing):
-      return best[1:]  # to wait is cheaper
-    for shape in missing:
+    lost = served.total - best.total if served else float('inf')
+    if served is None or lost > self.price * len(missing):
+      for shape in missing:  # to wait for them is cheaper
+        self.add(shape)
+      return best
+    for shape in sorted(missing - self._ordered):
       self._wasted[shape] += lost / len(missing)
-    return served[1:]
+      if self._wasted[shape] > _PATIENCE * self.price:
+        self._ordered.add(shape)
+        self._order(shape)
+    return served
 
-  def wanted(self) -> list[Shape]:
-    """The shapes whose programs would have paid for themselves, once each."""
-    limit = _PATIENCE * self.price
-    found = [s for s, wasted in self._wasted.items() if wasted > limit]
-    for shape in found:
-      self._wasted[shape] = float('-inf')
-    return found
-
-  def _best(
-      self, plans: Iterable[list[Piece] | None]
-  ) -> tuple[float, int, list[Piece]] | None:
-    """The cheapest plan, its cost and index; the first shares no prefixes."""
+  def _best(self, plans: Iterable[list[Piece] | None]) -> '_Plan | None':
+    """The cheapest; the first of them shares no prefixes."""
     found = []
-    for index, pieces in enumerate(plans):
+    for way, pieces in enumerate(plans):
       if pieces is not None:
         total = packing.total(pieces, self.cost)
-        found.append((total / _WORTH_SHARING if index else total, index, pieces))
-    return min(found, key=lambda plan: plan[0], default=None)
+        found.append(_Plan(total / _WORTH_SHARING if way else total, way, pieces))
+    return min(found, key=lambda plan: plan.total, default=None)
+
+
+class _Plan(NamedTuple):
+  total: float
+  way: int
+  pieces: list[Piece]
 
 
 # Shapes are chosen by what is packed alone.

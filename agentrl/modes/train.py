@@ -6,7 +6,6 @@ A run that was killed continues when the same command is started again.
 import contextlib
 import dataclasses
 import functools
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -28,7 +27,7 @@ from agentrl.rollout.sources import Source, Sources
 from agentrl.runtime import workdir as workdir_lib
 from agentrl.runtime.event_loop import Interrupted
 from agentrl.serving.start import Serving
-from agentrl.training import compiled, rl, state as state_lib, watch
+from agentrl.training import compiled, programs, rl, state as state_lib, watch
 from agentrl.training.policy_update import UpdatePlan
 from agentrl.training.rl import LoopState
 from agentrl.training.run_record import SMALL, WHOLE
@@ -136,6 +135,13 @@ def _run(session: Session) -> None:
   # which Ctrl-C had stopped.
   loop = dataclasses.replace(loop, stats=loop.stats | hooks.held_out(loop.step))
   sources.restore(loop.tasks)
+  # What came before, and when, may decide last bits, but for a run that is to
+  # give them again.
+  few_shapes, compiler = programs.MICROBATCHED, None
+  if config.sampler.deterministic:
+    few_shapes = ()
+  elif distributed.count() == 1:  # else processes would choose differently
+    compiler = session.stack.enter_context(compiled.beside())
   state, loop = rl.train(
       state,
       loop,
@@ -156,7 +162,8 @@ def _run(session: Session) -> None:
           temperature=config.rollout.temperature,
           learning_rate=learning_rate,
           ref_params=ref_params,
-          compiler=_compiler(session),
+          few_shapes=few_shapes,
+          compiler=compiler,
       ),
       hooks=hooks,
       save_every=config.checkpoint.every,
@@ -168,13 +175,6 @@ def _run(session: Session) -> None:
       run, serving, loop.step, loop.policy_version, checkpoint=loop.step
   )
   learning.finish(run, 'train', loop.step, updates=int(state.step))
-
-
-def _compiler(session: Session) -> ThreadPoolExecutor | None:
-  """Compiles beside the work, where its timing may decide last bits."""
-  if session.config.sampler.deterministic or distributed.count() > 1:
-    return None
-  return session.stack.enter_context(compiled.beside())
 
 
 def _say_stretched(

@@ -21,9 +21,6 @@ from agentrl.data.packing import Cost, Shape
 from agentrl.data.shapes import Shapes
 from agentrl.parallel import compile_waits
 
-# Tokens that a program is worth before one has been timed.
-_FIRST_PRICE = 4096.0
-
 
 @contextlib.contextmanager
 def beside() -> Iterator[ThreadPoolExecutor]:
@@ -48,6 +45,7 @@ class Program:
       *,
       batch: int,
       cost: Cost,
+      price: float,
       executor: ThreadPoolExecutor | None = None,
       bound: dict[str, Any] | None = None,
   ):
@@ -57,11 +55,15 @@ class Program:
       function: jitted.
       batch: index of the microbatch among its arguments.
       cost: of a shape.
-      executor: compiles what is wanted. None: all is compiled when it is
-        called, and shapes depend on what is packed alone.
+      price: of a program, see `Shapes`; with an executor until it is timed.
+      executor: compiles beside the work. None: all is compiled when it is
+        called, and the choice of shapes does not depend on time.
       bound: further arguments, the same in every call.
     """
-    self.shapes = Shapes(cost, _FIRST_PRICE if executor else 0.0)
+    self._orders: list[Shape] = []
+    self.shapes = Shapes(
+        cost, price, order=self._orders.append if executor else None
+    )
     self._function, self._bound = function, bound or {}
     self._batch, self._executor = batch, executor
     self._compiled: dict[Hashable, Future] = {}
@@ -71,11 +73,9 @@ class Program:
   def __call__(self, *args: Any) -> Any:
     """The function's result; compiled first, where this shape is new."""
     executable = self._find(args)
-    shape = shape_of(args[self._batch])
-    self.shapes.add(shape)
-    self._cost += self.shapes.cost(shape)
-    for wanted in self.shapes.wanted():
-      self.prepare(wanted, *args)
+    self._cost += self.shapes.cost(shape_of(args[self._batch]))
+    while self._orders:
+      self.prepare(self._orders.pop(), *args)
     return executable(*args, **self._bound)
 
   def _find(self, args: Sequence[Any]) -> Any:

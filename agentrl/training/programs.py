@@ -5,9 +5,10 @@ Each microbatch's loss is a sum divided by the denominator of the whole
 minibatch, so any split gives the same gradient (invariant 8).
 """
 
+import collections
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -36,6 +37,8 @@ from agentrl.training.state import Networks, TrainState
 LossFn = Callable[..., tuple[jax.Array, dict[str, jax.Array]]]
 Metrics = dict[str, Any]
 
+# The functions of a microbatch.
+MICROBATCHED = SCORE, ACCUMULATE = ('score', 'accumulate')
 # This many updates in a row without a finite gradient end a run.
 MAX_SKIPS = 3
 # A metric of `apply` alone: 1 once parameters are not finite, which ends a run.
@@ -98,6 +101,7 @@ def compile_programs(
     temperature: float = 1.0,
     base: lora.Base | None = None,
     keep_entropy: bool = False,
+    few_shapes: Collection[str] = (),
     compiler: ThreadPoolExecutor | None = None,
 ) -> Programs:
   """The programs for states like `state`.
@@ -146,22 +150,30 @@ def compile_programs(
     apply = _with_offload(apply)
 
   jit = functools.partial(jax.jit, compiler_options=_compiler_options(mesh))
-  program = functools.partial(
-      Program,
-      cost=_cost(module.config, state, base),
-      executor=compiler,
-      # An argument: a closure's arrays would be constants of the program.
-      bound={} if base is None else dict(base=base),
-  )
+  weights = sum(x.size for x in jax.tree.leaves((state.params, base)))
+
+  def program(function: Any, batch: int, name: str) -> Program:
+    few = name in few_shapes
+    return Program(
+        function,
+        batch=batch,
+        cost=_cost(module.config, weights),
+        price=few * _COMPILE_FLOPS[_platform(mesh)] / (6 * weights),
+        executor=compiler if few else None,
+        # An argument: a closure's arrays would be constants of the program.
+        bound={} if base is None else dict(base=base),
+    )
+
   return Programs(
-      score=program(jit(sharding.on_mesh(score, mesh)), batch=1),
+      score=program(jit(sharding.on_mesh(score, mesh)), 1, SCORE),
       accumulate=program(
           jit(
               sharding.on_mesh(accumulate, mesh),
               donate_argnums=(1,),
               out_shardings=(shardings.networks, None, None),
           ),
-          batch=2,
+          2,
+          ACCUMULATE,
       ),
       apply=apply,
       zeros=jax.jit(
@@ -172,14 +184,22 @@ def compile_programs(
   )
 
 
-def _cost(config: TransformerConfig, state: TrainState, base: Any) -> Cost:
+# What a device could compute while a program of an update is compiled: rough, it
+# decides which is timed first.
+_COMPILE_FLOPS = collections.defaultdict(lambda: 1e15, cpu=1e11)
+
+
+def _platform(mesh: Mesh) -> str:
+  return mesh.devices.flat[0].platform
+
+
+def _cost(config: TransformerConfig, weights: int) -> Cost:
   """The cost of shapes by the products that they need.
 
   A token takes one with each weight, and two of a head's width with each key.
   Those of attention run at about 60% of the speed: of tiny-1m, on two cores, a
   token of rows of [64, 128] took 89 us, of [8, 1024] 145, of [4, 2048] 234.
   """
-  weights = sum(x.size for x in jax.tree.leaves((state.params, base)))
   keys = 2 * config.num_layers * config.num_heads * config.head_dim
   return functools.partial(packing.cost, per_key=keys / 0.6 / weights)
 
@@ -191,8 +211,7 @@ def _compiler_options(mesh: Mesh) -> dict[str, Any]:
   faster here: an update of tiny-1m with rows of [10, 768] compiled in 11.3 s and
   ran in 3.7 s on one core, without it in 6.0 s and 3.6 s.
   """
-  on_cpu = mesh.devices.flat[0].platform == 'cpu'
-  if on_cpu and jax.__version_info__ < (0, 11):  # later ones lack the option
+  if _platform(mesh) == 'cpu' and jax.__version_info__ < (0, 11):  # later ones lack the option
     return {'xla_cpu_use_fusion_emitters': False}
   return {}
 
@@ -318,7 +337,7 @@ def update(
     return Updated(state, {})
   grads, parts, outputs = programs.zeros(), [], []
   computed = padded = 0
-  pieces = _microbatches(
+  pieces = cut(
       programs.accumulate,
       programs.mesh,
       batch,
@@ -362,10 +381,25 @@ def update(
   return Updated(state, merge(parts) | metrics, outputs)
 
 
-def _microbatches(
-    program, mesh, batch, rows, *, share_prefixes=True, **options
+def cut(
+    program: Program,
+    mesh: Mesh,
+    batch: TokenBatch,
+    rows: np.ndarray,
+    *,
+    share_prefixes: bool = True,
+    **options: Any,
 ) -> list[collate.Microbatch]:
-  """Microbatches for a program, whose rows divide over the mesh."""
+  """Microbatches for a program, whose rows divide over the mesh.
+
+  Args:
+    program: that takes them.
+    mesh: its devices.
+    batch: NumPy arrays.
+    rows: of the batch.
+    share_prefixes: as of `update`.
+    **options: of `collate.microbatches`.
+  """
   # Devices that split the tokens of a row have no whole rows to share.
   whole_rows = mesh.shape[mesh_lib.SEQUENCE] == 1
   return collate.microbatches(
@@ -404,7 +438,7 @@ def score(
   out = Scores(
       *(np.zeros(batch.tokens.shape, np.float32) for _ in range(outputs))
   )
-  pieces = _microbatches(
+  pieces = cut(
       programs.score,
       programs.mesh,
       batch,

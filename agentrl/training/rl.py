@@ -7,7 +7,7 @@ on them (`policy_update`), hand it to the sampler.
 import dataclasses
 import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
@@ -317,6 +317,7 @@ def make_update(
     temperature: float,
     learning_rate: optax.Schedule,
     ref_params: Any,
+    few_shapes: Collection[str] = (),
     compiler: ThreadPoolExecutor | None = None,
 ) -> Update:
   """The update of an algorithm, compiled when it is first used.
@@ -329,7 +330,8 @@ def make_update(
     temperature: of the sampler.
     learning_rate: of the policy, for the record.
     ref_params: of the reference policy, or None.
-    compiler: compiles beside the work, see `compiled.Program`.
+    few_shapes: see `compile_programs`.
+    compiler: see `compile_programs`.
   """
   programs = programs_lib.compile_programs(
       network.module,
@@ -339,6 +341,7 @@ def make_update(
       temperature=temperature,
       base=network.base,
       keep_entropy=True,  # every loss of policy.loss reports it
+      few_shapes=few_shapes,
       compiler=compiler,
   )
   advantages = jax.jit(

@@ -129,7 +129,9 @@ def make_learner(
   tx, learning_rate = optim_lib.make(optim, rate(total))
   module, mesh, base, offload = network
   state = state_lib.create(params, tx, mesh, offload=offload)
-  programs = programs_lib.compile_programs(module, loss, tx, state, base=base)
+  programs = programs_lib.compile_programs(
+      module, loss, tx, state, base=base, few_shapes=[programs_lib.ACCUMULATE]
+  )
   return Learner(state, programs, learning_rate, total, passes)
 
 
@@ -167,18 +169,17 @@ def fit(
   """
   state, programs, _, _, passes, start = learner
   skips = 0
+  cut = dict(
+      max_tokens=passes.max_tokens,
+      rows_per_example=passes.rows_per_example,
+      share_prefixes=passes.share_prefixes,
+  )
   for index, rows in enumerate(passes.minibatches(len(batch.tokens))):
     if index < start:
+      # Shapes follow from those before.
+      programs_lib.cut(programs.accumulate, programs.mesh, batch, rows, **cut)
       continue
-    updated = programs_lib.update(
-        programs,
-        state,
-        batch,
-        rows,
-        max_tokens=passes.max_tokens,
-        rows_per_example=passes.rows_per_example,
-        share_prefixes=passes.share_prefixes,
-    )
+    updated = programs_lib.update(programs, state, batch, rows, **cut)
     state, metrics = updated.state, updated.metrics
     skips = programs_lib.count_skips(skips, metrics)
     if updated.suspects:
