@@ -6,6 +6,7 @@ a program of a larger shape.
 
 import concurrent.futures
 import contextlib
+import functools
 import statistics
 import time
 from collections.abc import Hashable, Iterator, Sequence
@@ -19,7 +20,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from agentrl.batch import SharedPrefix, TokenBatch
 from agentrl.data.packing import Cost, Shape
 from agentrl.data.shapes import Shapes
-from agentrl.parallel import compile_waits
+from agentrl.training import compile_waits
 
 
 @contextlib.contextmanager
@@ -65,6 +66,11 @@ class Program:
         cost, price, order=self._orders.append if executor else None
     )
     self._function, self._bound = function, bound or {}
+    # As of a jitted function.
+    self.trace, self.lower = (
+        functools.partial(method, **self._bound)
+        for method in (function.trace, function.lower)
+    )
     self._batch, self._executor = batch, executor
     self._compiled: dict[Hashable, Future] = {}
     self._compile_s: list[float] = []  # of each
@@ -144,10 +150,6 @@ class Program:
   def num_compiled(self) -> int:
     """Programs compiled so far."""
     return len(self._compile_s)
-
-  def lower(self, *args: Any) -> Any:
-    """As of a jitted function."""
-    return self._function.lower(*args, **self._bound)
 
   def _compile(self, args: Sequence[Any]) -> Any:
     start = time.perf_counter()

@@ -29,7 +29,7 @@ from agentrl.models.transformer import Transformer
 from agentrl.ops import logprob
 from agentrl.ops.aggregate import Denominators
 from agentrl.parallel import distributed, mesh as mesh_lib, sharding
-from agentrl.training import state as state_lib
+from agentrl.training import compile_waits, state as state_lib
 from agentrl.training.compiled import Program, shape_of
 from agentrl.training.state import Networks, TrainState
 
@@ -67,9 +67,18 @@ class Programs(NamedTuple):
   zeros: Callable[[], Any]
   mesh: Mesh
 
-  def num_compiled(self) -> int:
-    """Programs of microbatches so far: a shape of one function is one."""
-    return self.score.num_compiled() + self.accumulate.num_compiled()
+  def compilations(self) -> Metrics:
+    """What this process has compiled, which a resumed run does again.
+
+    Returns:
+      `train/compile_wait_s`, for which this thread has waited since it asked
+      last, and `train/programs` of microbatches so far, one for each shape.
+    """
+    count = self.score.num_compiled() + self.accumulate.num_compiled()
+    return {
+        'train/compile_wait_s': compile_waits.take(),
+        'train/programs': float(count),
+    }
 
 
 class Updated(NamedTuple):

@@ -20,9 +20,9 @@ from agentrl.batch import TokenBatch
 from agentrl.data import collate
 from agentrl.models import value_head
 from agentrl.ops import kl
-from agentrl.parallel import compile_waits
 from agentrl.rollout.sources import Share, Sources
 from agentrl.training import (
+    compile_waits,
     optim as optim_lib,
     policy_update,
     programs as programs_lib,
@@ -208,9 +208,8 @@ def train(
                 'train/lr': lr,
                 'train/kl_coef': loop.kl_coef,
                 'policy/version': float(version),
-                'train/compile_wait_s': compile_waits.take(),
-                'train/programs': float(update.programs.num_compiled()),
             }
+            | update.programs.compilations()
             | system.shares(
                 dict(
                     collect=collected - began,

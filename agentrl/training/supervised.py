@@ -19,6 +19,7 @@ from agentrl.models.lora import Base
 from agentrl.models.transformer import Transformer
 from agentrl.trackers import Tracker
 from agentrl.training import (
+    compile_waits,
     optim as optim_lib,
     programs as programs_lib,
     state as state_lib,
@@ -169,6 +170,8 @@ def fit(
   """
   state, programs, _, _, passes, start = learner
   skips = 0
+  compile_waits.listen()
+  compile_waits.take()  # of what came before
   cut = dict(
       max_tokens=passes.max_tokens,
       rows_per_example=passes.rows_per_example,
@@ -181,6 +184,8 @@ def fit(
       continue
     updated = programs_lib.update(programs, state, batch, rows, **cut)
     state, metrics = updated.state, updated.metrics
+    if metrics and not updated.suspects:
+      metrics |= programs.compilations()
     skips = programs_lib.count_skips(skips, metrics)
     if updated.suspects:
       logging.warning(

@@ -56,7 +56,14 @@ _FLAGS = (
     '--config.sampler.launch.backoff_s=0',
 )
 # What a clock says, and what a kill costs.
-_OWN = ('time', 'rollout/cached_share', 'sampler/retries', 'sampler/abort')
+_OWN = (
+    'time',
+    'train/compile',
+    'train/programs',
+    'rollout/cached_share',
+    'sampler/retries',
+    'sampler/abort',
+)
 _TIMED = ('_s', '_s_mean')
 _END_S = 600.0
 

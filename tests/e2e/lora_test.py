@@ -34,7 +34,7 @@ RL_FLAGS = (
     '--config.model.lora.rank=4',
 )
 # What a clock says, and how much of the same replies was cached already.
-CLOCKS = ('time', 'rollout/cached_share')
+CLOCKS = ('time', 'train/compile', 'train/programs', 'rollout/cached_share')
 
 
 def size_of_params(checkpoint):

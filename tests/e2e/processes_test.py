@@ -39,7 +39,14 @@ LAUNCH = (
     "--config.sampler.launch.flags=('--skip-server-warmup',)",
 )
 # What clocks say, and what each engine had cached.
-LOCAL = ('time', 'rollout/cached_share', 'rollout/sampler', 'rollout/env')
+LOCAL = (
+    'time',
+    'train/compile',
+    'train/programs',
+    'rollout/cached_share',
+    'rollout/sampler',
+    'rollout/env',
+)
 
 
 def same_metrics(found, expected):

@@ -83,6 +83,6 @@ def test_gradients_are_float32_and_placed_as_their_parameters():
   state = state_lib.create_abstract(
       params, tiny.optimizer(None), tiny.one_device()
   )
-  (grad,) = jax.tree.leaves(footprint.gradients(state))
+  (grad,) = jax.tree.leaves(state_lib.gradients(state))
   assert grad.dtype == jnp.float32
   assert grad.sharding == state.params['embed'].sharding

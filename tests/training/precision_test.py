@@ -77,7 +77,7 @@ def test_gradients_sums_and_logprobs_are_float32(config):
       batch,
       tiny.denominators(batch),
   )
-  assert not not_float32(jax.eval_shape(programs.accumulate, *args))
+  assert not not_float32(programs.accumulate.trace(*args).out_info)
   found = collections.Counter()
   leaves = jax.tree.leaves(state.params['layers'])
   # Experts' are [L, E, in, out], and one expert's gradient comes at a time.

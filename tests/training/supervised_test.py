@@ -255,6 +255,9 @@ def test_what_teaches_nothing_moves_no_place_in_the_data(
       state=state,
       start=done,
   )
+  own = ('train/compile_wait_s', 'train/programs')  # of a process
+  for _, metrics in (*seen, *whole):
+    assert not metrics or all(metrics.pop(name) >= 0 for name in own)
   assert seen == whole[done:]
   assert int(found.step) == updates
   tiny.assert_trees_equal(found.params, expected.params)
