@@ -96,12 +96,13 @@ INPUT_OUTPUT = {
     'subprocess', 'threading', 'socket',
 }  # fmt: skip
 # flax changes a class while it derives another from it, and an engine traces the
-# decoder in a thread of its own; ranks and the cache of programs are about
-# processes and files, and need jax.
+# decoder in a thread of its own; ranks, the cache of programs and the waits for
+# them are about processes, files and threads, and need jax.
 DO_IO = {
     'models.transformer': {'threading'},
     'parallel.ranks': {'pathlib'},
     'parallel.compile_cache': {'absl', 'os', 'pathlib'},
+    'parallel.compile_waits': {'threading', 'time'},
 }
 # The border turns host records into the device world's batch.
 BORDER = 'data.collate'

@@ -18,6 +18,7 @@ from agentrl.engine.model_runner import ModelRunner
 from agentrl.engine.prefill_budget import PrefillBudget
 from agentrl.engine.sequence import Sequence
 from agentrl.engine.served_weights import ServedWeights
+from agentrl.parallel import compile_waits
 
 # Padded prompt tokens between two decode dispatches. More makes running
 # requests wait; less makes a wave of new ones trickle in as small batches.
@@ -44,6 +45,8 @@ class Batcher:
     self._sampled = self._prompted = self._reused = 0
     self._rate, self._rate_mark = 0.0, (time.perf_counter(), 0)
     self._prefill_budget = PrefillBudget()
+    self._compile_wait_s = 0.0
+    compile_waits.listen()
 
   def step(
       self, interrupted: Callable[[], bool], receive: Callable[[], None]
@@ -59,6 +62,7 @@ class Batcher:
       interrupted: asked after each dispatch; True ends the round early.
       receive: adds what has arrived meanwhile.
     """
+    self._compile_wait_s += compile_waits.take()  # of the round before
     decoding, start = len(self._ready()), time.perf_counter()
     left_s = lambda: (
         start + self._prefill_limit_s(decoding) - time.perf_counter()
@@ -302,4 +306,5 @@ class Batcher:
         'num_cached_tokens': self._reused,
         'num_weight_swaps': self._weights.num_swaps,
         'num_compiled_programs': self._model_runner.num_compiled(),
+        'compile_wait_s': self._compile_wait_s,
     }

@@ -8,12 +8,15 @@ in one call.
 import contextlib
 import functools
 import math
+import queue
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import jax
 import numpy as np
+from absl import logging
 
 from agentrl.engine import decode, padding
 from agentrl.engine.shapes import (
@@ -113,20 +116,29 @@ class ModelRunner:
       self.alignment = _FIXED_CHUNK
     # By `variant`. A program with all features serves those that want some,
     # but its last bits are others.
-    self._decode_kinds = Kinds(
-        lambda variant: Shapes(self._decode_rows, self._lengths),
-        lambda variant: variant if deterministic else (True, True, True),
+    make = lambda name, rows, **room: lambda kind: Shapes(
+        rows(kind), self._lengths, order=self._orders(name, kind), **room
     )
-    self._prefill_kinds = Kinds(  # by chunk length
-        lambda chunk: Shapes(self._prefill_rows[chunk], self._lengths, room=1)
-    )
-    self._score_kinds = Kinds(  # by chunk length, and with the likeliest tokens
-        lambda kind: Shapes((1,), self._lengths),
-        lambda kind: kind if deterministic else (kind[0], True),
-    )
-    self._copy_kinds = Kinds(  # there is one
-        lambda kind: Shapes(self._decode_rows, self._lengths, room=1)
-    )
+    self._kinds = {
+        DECODE: Kinds(
+            make(DECODE, lambda variant: self._decode_rows),
+            lambda variant: variant if deterministic else (True, True, True),
+        ),
+        PREFILL: Kinds(  # by chunk length
+            make(PREFILL, lambda chunk: self._prefill_rows[chunk], room=1)
+        ),
+        SCORE: Kinds(  # by chunk length, and with the likeliest tokens
+            make(SCORE, lambda kind: (1,)),
+            lambda kind: kind if deterministic else (kind[0], True),
+        ),
+        COPY: Kinds(  # there is one
+            make(COPY, lambda kind: self._decode_rows, room=1)
+        ),
+    }
+    # What it has compiled: the program's name, its kind and its shape.
+    self._finished: queue.SimpleQueue[tuple[str, Any, tuple[int, int]]]
+    self._finished = queue.SimpleQueue()
+    self._compiler = ThreadPoolExecutor(1, 'engine-compiler')
     self.params = jax.device_put(params)
     self.reset()
 
@@ -138,6 +150,7 @@ class ModelRunner:
 
   def free(self) -> None:
     """Drops parameters and cache; the runner is of no more use."""
+    self._compiler.shutdown(wait=False, cancel_futures=True)
     self.params = self._cache = None
     self._scratch = {}
 
@@ -177,14 +190,6 @@ class ModelRunner:
     Args:
       interrupted: asked after each program; True ends it early.
     """
-    decode = lambda kind, shape: self._decode([], shape, kind, steps=0, floor=1)
-    score = lambda kind, shape: self._score([], shape, kind)
-    runs: dict[str, tuple[Kinds, Callable[[Any, tuple[int, int]], Any]]] = {
-        DECODE: (self._decode_kinds, decode),
-        PREFILL: (self._prefill_kinds, functools.partial(self._prefill, [])),
-        SCORE: (self._score_kinds, score),
-        COPY: (self._copy_kinds, lambda kind, shape: self._copy([], shape)),
-    }
     slowest = 0.0
     for name, kind, shape in usual_programs(
         self._decode_rows,
@@ -192,15 +197,14 @@ class ModelRunner:
         bucket(min(_USUAL_LENGTH, self.max_len), self._lengths),
         deterministic=self.deterministic,
     ):
-      kinds, run = runs[name]
       start = time.perf_counter()
-      run(kind, shape)
+      self._run(name, shape, *self._nothing(name, kind, shape))
       self.wait()
       slowest = max(slowest, time.perf_counter() - start)
-      kinds[kind].add(shape)
+      self._kinds[name][kind].add(shape)
       if interrupted():
         break
-    for kinds, _ in runs.values():
+    for kinds in self._kinds.values():
       kinds.patience_s = max(kinds.patience_s, slowest)
     self._scratch = {}
 
@@ -241,6 +245,63 @@ class ModelRunner:
     """Returns when all that was dispatched is done."""
     jax.block_until_ready(self._cache)
 
+  def _orders(
+      self, name: str, kind: Any
+  ) -> Callable[[tuple[int, int]], None] | None:
+    """Has programs compiled that larger ones stand in for meanwhile.
+
+    None for a deterministic runner, which has no larger ones.
+    """
+    if self.deterministic:
+      return None
+
+    def order(shape: tuple[int, int]) -> None:
+      lower = self._lowering(name, shape, *self._nothing(name, kind, shape))
+      future = self._compiler.submit(lambda: lower().compile())
+
+      def ready(future: Future) -> None:
+        if future.cancelled():
+          return
+        if error := future.exception():
+          logging.warning('No program for %s was compiled: %s', shape, error)
+        else:
+          self._finished.put((name, kind, shape))
+
+      future.add_done_callback(ready)
+
+    return order
+
+  def _lowering(
+      self, name: str, shape: tuple[int, int], arrays: Any, static: Any
+  ) -> Callable[[], Any]:
+    """Lowers a program as `_run` calls it: then that finds it compiled."""
+    held: list[Any] = [_describe(self._cache)]
+    if name != COPY:
+      work = jax.eval_shape(functools.partial(self._empty, *shape))
+      held = [_describe(self.params), *held, work]
+    program = getattr(self._programs, name)
+    return lambda: program.lower(*held, *arrays, **static)
+
+  def _run(
+      self, name: str, shape: tuple[int, int], arrays: Any, static: Any
+  ) -> list:
+    """Runs a program; returns its results but for the caches."""
+    program = getattr(self._programs, name)
+    if name == COPY:
+      self._cache = program(self._cache, *arrays, **static)
+      return []
+    work = self._use_scratch(shape)
+    self._cache, self._scratch[shape], *results = program(
+        self.params, self._cache, work, *arrays, **static
+    )
+    return results
+
+  def _choose(self, name: str, kind: Any, rows: int, length: int) -> Choice:
+    while not self._finished.empty():
+      finished, its_kind, shape = self._finished.get()
+      self._kinds[finished][its_kind].add(shape)
+    return self._kinds[name].choose(kind, rows, length)
+
   @contextlib.contextmanager
   def _timed(self, choice: Choice) -> Iterator[None]:
     """Notes the time of a dispatch whose program is larger than needed."""
@@ -250,35 +311,44 @@ class ModelRunner:
       self.wait()
       choice.waste(time.perf_counter() - start)
 
+  def _nothing(
+      self, name: str, kind: Any, shape: tuple[int, int]
+  ) -> tuple[Any, Any]:
+    """What a program of this shape takes, with nothing to do."""
+    inputs = dict(
+        decode=functools.partial(self._decode_inputs, steps=0, floor=1),
+        prefill=self._prefill_inputs,
+        score=self._score_inputs,
+        copy=self._copy_inputs,
+    )
+    return inputs[name]([], kind, shape)
+
   def copy(self, pairs: Sequence[tuple[int, int, int]]) -> None:
     """Copies the first n positions of slot to slot: `(source, target, n)`."""
     size = max(n for _, _, n in pairs)
-    choice = self._copy_kinds.choose(None, len(pairs), size)
+    choice = self._choose(COPY, None, len(pairs), size)
     with self._timed(choice):
-      self._copy(pairs, choice.shape)
+      inputs = self._copy_inputs(pairs, None, choice.shape)
+      self._run(COPY, choice.shape, *inputs)
 
-  def _copy(self, pairs, shape: tuple[int, int]) -> None:
+  def _copy_inputs(self, pairs, kind, shape):
+    del kind
     rows, length = shape
-    sources, targets = padding.copies(pairs, rows, unused=self._slots)
-    self._cache = self._programs.copy(
-        self._cache, sources, targets, length=length
-    )
+    arrays = padding.copies(pairs, rows, unused=self._slots)
+    return arrays, dict(length=length)
 
   def prefill(
       self, pieces: Sequence[tuple[int, int, Sequence[int]]], chunk: int
   ) -> None:
     """Puts tokens into slots: `(slot, start, at most chunk tokens)` each."""
     size = max(start + len(ids) for _, start, ids in pieces)
-    choice = self._prefill_kinds.choose(chunk, len(pieces), size)
+    choice = self._choose(PREFILL, chunk, len(pieces), size)
     with self._timed(choice):
-      self._prefill(pieces, chunk, choice.shape)
+      inputs = self._prefill_inputs(pieces, chunk, choice.shape)
+      self._run(PREFILL, choice.shape, *inputs)
 
-  def _prefill(self, pieces, chunk: int, shape: tuple[int, int]) -> None:
-    arrays = padding.chunk(pieces, chunk, shape[0], unused=self._slots)
-    work = self._use_scratch(shape)
-    self._cache, self._scratch[shape] = self._programs.prefill(
-        self.params, self._cache, work, arrays
-    )
+  def _prefill_inputs(self, pieces, chunk, shape):
+    return [padding.chunk(pieces, chunk, shape[0], unused=self._slots)], {}
 
   def score(
       self,
@@ -296,11 +366,12 @@ class ModelRunner:
       the likeliest tokens there: `[T, K]` log-probabilities and ids.
     """
     size = len(tokens) - 1
-    choice = self._score_kinds.choose((chunk, tops), 1, start + size)
+    choice = self._choose(SCORE, (chunk, tops), 1, start + size)
     with self._timed(choice):
-      results = self._score(
-          [(slot, start, tokens[:-1])], choice.shape, choice.kind, tokens[1:]
+      inputs = self._score_inputs(
+          [(slot, start, tokens[:-1])], choice.kind, choice.shape, tokens[1:]
       )
+      results = self._run(SCORE, choice.shape, *inputs)
       if not tops:  # a stand-in computes them nonetheless
         results[1] = None
       scores, likeliest = jax.tree.map(
@@ -308,16 +379,12 @@ class ModelRunner:
       )
     return scores.tolist(), likeliest
 
-  def _score(self, pieces, shape, kind, following: Sequence[int] = ()) -> list:
+  def _score_inputs(self, pieces, kind, shape, following: Sequence[int] = ()):
     chunk, tops = kind
-    arrays = padding.chunk(pieces, chunk, shape[0], unused=self._slots)
     targets = np.zeros((1, chunk), np.int32)
     targets[0, : len(following)] = following
-    work = self._use_scratch(shape)
-    self._cache, self._scratch[shape], *results = self._programs.score(
-        self.params, self._cache, work, arrays, targets, tops=tops
-    )
-    return results
+    (arrays,), _ = self._prefill_inputs(pieces, chunk, shape)
+    return [arrays, targets], dict(tops=tops)
 
   def variant(self, row: dict[str, Any]) -> tuple[bool, bool, bool]:
     """The features that a row of `decode` needs of its program.
@@ -358,19 +425,19 @@ class ModelRunner:
     """
     variant = tuple(map(any, zip(*map(self.variant, rows), strict=True)))
     size = max(row['position'] + min(steps, row['budget']) for row in rows)
-    choice = self._decode_kinds.choose(variant, len(rows), size)
+    choice = self._choose(DECODE, variant, len(rows), size)
     with self._timed(choice):
-      results = self._decode(
-          rows, choice.shape, choice.kind, steps=steps, floor=floor
+      inputs = self._decode_inputs(
+          rows, choice.kind, choice.shape, steps=steps, floor=floor
       )
+      results = self._run(DECODE, choice.shape, *inputs)
       if not variant[2]:  # a stand-in computes them nonetheless
         results[3] = None
       ids, logprobs, counts, likeliest = jax.device_get(results)
     real = slice(len(rows))
     return ids[real], logprobs[real], counts[real], likeliest
 
-  def _decode(self, rows, shape, variant, *, steps: int, floor: int) -> list:
-    """One padded decode dispatch of a program; returns device arrays."""
+  def _decode_inputs(self, rows, variant, shape, *, steps: int, floor: int):
     truncated, adjusted, tops = variant
     arrays = padding.decode_rows(
         rows,
@@ -379,18 +446,20 @@ class ModelRunner:
         adjusted=adjusted,
         unused=self._slots,
     )
-    work = self._use_scratch(shape)
-    self._cache, self._scratch[shape], *results = self._programs.decode(
-        self.params,
-        self._cache,
-        work,
-        arrays,
-        np.int32(steps),
-        np.int32(floor),
-        truncated=truncated,
-        tops=tops,
+    return (
+        [arrays, np.int32(steps), np.int32(floor)],
+        dict(truncated=truncated, tops=tops),
     )
-    return results
+
+
+def _describe(tree: Any) -> Any:
+  """Shapes and types, and the devices of arrays that are bound to some."""
+  return jax.tree.map(
+      lambda x: jax.ShapeDtypeStruct(
+          x.shape, x.dtype, sharding=x.sharding if x.committed else None
+      ),
+      tree,
+  )
 
 
 def _first_difference(old: Any, new: Any) -> str:

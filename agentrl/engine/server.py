@@ -107,6 +107,7 @@ class Engine:
         options,
     )
     self._http: HttpThread | None = None
+    self._waited_s = 0.0  # for compilations, when that was asked last
     self._started = False
 
   def start(self, host: str = '127.0.0.1', port: int = 0) -> str:
@@ -213,3 +214,17 @@ class Engine:
   def stats(self) -> dict[str, Any]:
     """Load figures: requests, tokens, slots, compiled programs."""
     return self._scheduler.stats()
+
+  def compilations(self) -> dict[str, float]:
+    """What this engine has compiled, as metrics of a step.
+
+    Returns:
+      `sampler/compile_wait_s`, for which requests have waited since it was
+      asked last, and `sampler/programs` so far.
+    """
+    stats = self.stats()
+    waited, self._waited_s = self._waited_s, stats['compile_wait_s']
+    return {
+        'sampler/compile_wait_s': self._waited_s - waited,
+        'sampler/programs': float(stats['num_compiled_programs']),
+    }

@@ -3,8 +3,8 @@
 Requests come in any number and length; a program exists for few shapes, and
 each takes seconds to compile. So a dispatch may be served by a larger program
 than it needs, as one rents skis: once the time wasted that way would have paid
-for a program that fits, it is compiled. Whatever comes, no more than twice the
-best possible time is lost.
+for a program that fits, it is compiled, beside the work if there is someone to
+do it. Whatever comes, no more than twice the best possible time is lost.
 """
 
 import collections
@@ -17,6 +17,9 @@ from typing import Any, NamedTuple
 COMPILE_S = 2.0
 # A dispatch costs each row this many positions' worth beyond its cache.
 _ROW_COST = 256
+# A dispatch that fills so much of the longest program's positions: those that
+# follow will need more.
+_NEARLY_FULL = 0.75
 # The share of a stand-in's time that the program it replaces would take.
 _STAND_IN = 0.75
 # Rows that ordinary use decodes at once: a caller or two; a full small server.
@@ -40,7 +43,12 @@ class Shapes:
   """
 
   def __init__(
-      self, rows: Sequence[int], lengths: Sequence[int], *, room: int = 4
+      self,
+      rows: Sequence[int],
+      lengths: Sequence[int],
+      *,
+      room: int = 4,
+      order: Callable[[tuple[int, int]], None] | None = None,
   ):
     """Starts with nothing compiled.
 
@@ -49,8 +57,13 @@ class Shapes:
       lengths: ascending numbers of cache positions.
       room: times as many rows as wanted that the first program may have; 1
         where a row costs its share however many there are.
+      order: called with a shape that is worth its program, while a larger one
+        serves; who has compiled it calls `add`. None: it is compiled when it
+        is chosen.
     """
     self._rows, self._lengths, self._room = tuple(rows), tuple(lengths), room
+    self._order = order
+    self._ordered: set[tuple[int, int]] = set()
     self._compiled: set[tuple[int, int]] = set()
     self._wasted_s: dict[tuple[int, int], float] = collections.defaultdict(
         float
@@ -70,11 +83,9 @@ class Shapes:
     """
     wanted = self._wanted(rows, length)
     larger = [s for s in other._compiled if _holds(s, wanted)]
-    if (
-        any(_holds(s, wanted) for s in self._compiled)
-        or not larger
-        or self._wasted_s[wanted] >= patience_s
-    ):
+    if any(_holds(s, wanted) for s in self._compiled) or not larger:
+      return None
+    if self._wasted_s[wanted] >= patience_s and not self._orders(wanted):
       return None
     return min(larger, key=_cost)
 
@@ -93,16 +104,35 @@ class Shapes:
       dispatch to `waste`.
     """
     wanted = self._wanted(rows, length)
+    self._look_ahead(wanted[0], length)
     if wanted in self._compiled:
       return wanted, False
     larger = [s for s in self._compiled if _holds(s, wanted)]
-    if larger and self._wasted_s[wanted] < patience_s:
+    if larger and (
+        self._wasted_s[wanted] < patience_s or self._orders(wanted)
+    ):
       return min(larger, key=_cost), True
     # The first of its kind is made roomy: what follows is often larger.
     paid = larger or self._wasted_s[wanted] >= patience_s
     shape = wanted if paid else self._roomy(wanted)
     self._compiled.add(shape)
     return shape, False
+
+  def _orders(self, shape: tuple[int, int]) -> bool:
+    """Orders a program, once; False if nobody takes orders."""
+    if self._order is None:
+      return False
+    if shape not in self._ordered:
+      self._ordered.add(shape)
+      self._order(shape)
+    return True
+
+  def _look_ahead(self, rows: int, length: int) -> None:
+    """Orders the next length before sequences have grown to it."""
+    longest = max((n for r, n in self._compiled if r >= rows), default=0)
+    longer = [n for n in self._lengths if n > longest]
+    if longest and longer and _NEARLY_FULL * longest < length <= longest:
+      self._orders((rows, longer[0]))
 
   def waste(
       self,

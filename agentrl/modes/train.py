@@ -277,6 +277,8 @@ class _Hooks(rl.Hooks):
     metrics = rl_step.metrics | collector_lib.sampler_metrics(
         self.sampler, rl_step.groups, ranks
     )
+    if (engine := self.serving.engine) is not None:
+      metrics |= engine.compilations()
     run.record.write_step(
         rl_step,
         metrics,

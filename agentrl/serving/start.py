@@ -49,11 +49,13 @@ class Serving:
     push: updates them.
     make_sampler: `make_sampler(temperature=...)` gives a client; all clients
       count requests together.
+    engine: the embedded one; None where servers are elsewhere.
   """
 
   urls: Sequence[str]
   push: weight_sync.Push
   make_sampler: Callable[..., Sampler]
+  engine: Engine | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -174,7 +176,8 @@ def start_serving(
   push = weight_sync.EmbeddedPush(
       engine, dtype=DTYPES[policy.dtype], base=model.base
   )
-  return _serving(start, [url], push, Replicas([url]))
+  serving = _serving(start, [url], push, Replicas([url]))
+  return dataclasses.replace(serving, engine=engine)
 
 
 def _serving(

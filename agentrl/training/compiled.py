@@ -20,7 +20,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from agentrl.batch import SharedPrefix, TokenBatch
 from agentrl.data.packing import Cost, Shape
 from agentrl.data.shapes import Shapes
-from agentrl.training import compile_waits
+from agentrl.parallel import compile_waits
 
 
 @contextlib.contextmanager

@@ -28,8 +28,13 @@ from agentrl.models.config import TransformerConfig
 from agentrl.models.transformer import Transformer
 from agentrl.ops import logprob
 from agentrl.ops.aggregate import Denominators
-from agentrl.parallel import distributed, mesh as mesh_lib, sharding
-from agentrl.training import compile_waits, state as state_lib
+from agentrl.parallel import (
+    compile_waits,
+    distributed,
+    mesh as mesh_lib,
+    sharding,
+)
+from agentrl.training import state as state_lib
 from agentrl.training.compiled import Program, shape_of
 from agentrl.training.state import Networks, TrainState
 

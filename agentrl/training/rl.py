@@ -20,9 +20,9 @@ from agentrl.batch import TokenBatch
 from agentrl.data import collate
 from agentrl.models import value_head
 from agentrl.ops import kl
+from agentrl.parallel import compile_waits
 from agentrl.rollout.sources import Share, Sources
 from agentrl.training import (
-    compile_waits,
     optim as optim_lib,
     policy_update,
     programs as programs_lib,

@@ -17,9 +17,9 @@ from agentrl.batch import TokenBatch
 from agentrl.data import collate
 from agentrl.models.lora import Base
 from agentrl.models.transformer import Transformer
+from agentrl.parallel import compile_waits
 from agentrl.trackers import Tracker
 from agentrl.training import (
-    compile_waits,
     optim as optim_lib,
     programs as programs_lib,
     state as state_lib,

@@ -23,7 +23,7 @@ _OTHER = flags.DEFINE_string('other', None, 'Workdir of the run that resumed.')
 
 _HERE = pathlib.Path(__file__).parent
 _SHOWN = ('quota', 'rollout/horizon', 'rollout/success', 'rollout/turns_mean')
-_CLOCKS = ('_s_mean', '_wait_s', 'train/programs', 'rollout/cached_share')
+_CLOCKS = ('_s_mean', '_wait_s', '/programs', 'rollout/cached_share')
 _COLOURS = ('#0072b2', '#d55e00', '#009e73')
 _STYLE = {
     'svg.fonttype': 'none',  # letters, not their outlines

@@ -60,6 +60,8 @@ _OWN = (
     'time',
     'train/compile',
     'train/programs',
+    'sampler/compile',
+    'sampler/programs',
     'rollout/cached_share',
     'sampler/retries',
     'sampler/abort',

@@ -43,6 +43,8 @@ LOCAL = (
     'time',
     'train/compile',
     'train/programs',
+    'sampler/compile',
+    'sampler/programs',
     'rollout/cached_share',
     'rollout/sampler',
     'rollout/env',

@@ -16,7 +16,7 @@ from agentrl.data import episodes as episodes_lib
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 # What a clock says, and how much of the same replies was cached already.
-CLOCKS = ('_s_mean', '_wait_s', 'train/programs', 'rollout/cached_share')
+CLOCKS = ('_s_mean', '_wait_s', '/programs', 'rollout/cached_share')
 # Less than a tiny config, and yet all that the mode does.
 SHORT = {
     'sft': ('--config.data.expert_episodes=8', '--config.algo.epochs=2'),

@@ -99,9 +99,9 @@ def test_scored_prompts_are_equal_to_the_bit(deterministic, ask, prompt_of):
 
 def test_one_program_of_each_kind_is_compiled(deterministic, ask):
   together(ask, deterministic, range(6))
-  for shapes in deterministic._model_runner._decode_kinds._shapes.values():
+  for shapes in deterministic._model_runner._kinds['decode']._shapes.values():
     assert shapes._compiled == {(8, 256)}
-  assert set(deterministic._model_runner._prefill_kinds._shapes) == {
+  assert set(deterministic._model_runner._kinds['prefill']._shapes) == {
       model_runner._FIXED_CHUNK
   }
 

@@ -329,7 +329,7 @@ def test_ordinary_requests_pay_for_none_of_it(
   ]
   for future in futures:
     assert future.result(TIMEOUT).finish_reason['type'] != 'abort'
-  assert set(engine._model_runner._decode_kinds._shapes) == {
+  assert set(engine._model_runner._kinds['decode']._shapes) == {
       (False, False, False)
   }
 
