@@ -135,6 +135,8 @@ def _run(session: Session) -> None:
   # which Ctrl-C had stopped.
   loop = dataclasses.replace(loop, stats=loop.stats | hooks.held_out(loop.step))
   sources.restore(loop.tasks)
+  if serving.engine is not None:
+    serving.engine.compilations()  # what came before is no step's
   # What came before, and when, may decide last bits, but for a run that is to
   # give them again.
   few_shapes, compiler = programs.MICROBATCHED, None

@@ -51,6 +51,8 @@ class RunRecord:
     self._began = time.monotonic()
     self._wall_s = 0.0
     self._tokens = 0.0
+    self._compile_wait_s = 0.0  # in steps
+    self._programs = 0.0  # of this process
     self._evals: dict[str, dict[str, Any]] = {WHOLE: {}, SMALL: {}}
     self._writer: metrics_lib.Writer | None = None
 
@@ -98,6 +100,11 @@ class RunRecord:
     """Writes a line; that of step 0 has the evaluations before it."""
     if self._writer is None:
       return
+    total = lambda name: sum(
+        values.get(f'{side}/{name}', 0.0) for side in ('train', 'sampler')
+    )
+    self._compile_wait_s += total('compile_wait_s')
+    self._programs = total('programs')
     early = [
         (panel, name)
         for panel, evals in self._evals.items()
@@ -219,7 +226,11 @@ class RunRecord:
     return {
         'evals': self._evals[WHOLE],
         'small_evals': self._evals[SMALL],
-        'totals': {'wall_s': self._elapsed(), 'tokens': self._tokens},
+        'totals': {
+            'wall_s': self._elapsed(),
+            'tokens': self._tokens,
+            'compile_wait_s': self._compile_wait_s,
+        },
     }
 
   def restore(self, state: Mapping[str, Any]) -> None:
@@ -230,6 +241,7 @@ class RunRecord:
     self._wall_s, self._tokens = (
         state['totals'][name] for name in ('wall_s', 'tokens')
     )
+    self._compile_wait_s = state['totals'].get('compile_wait_s', 0.0)
 
   def summarised(self, step: int) -> dict[str, dict[str, Any]]:
     """Evaluations in the summary of a run that ended, by panel and name.
@@ -285,6 +297,8 @@ class RunRecord:
         'steps': steps,
         'wall_s': self._elapsed(),
         'tokens': int(self._tokens),
+        'compile_wait_s': self._compile_wait_s,
+        'programs': int(self._programs),
         **values,
         **{name: x for name, x in self._evals.items() if x or name == WHOLE},
         'links': {name: t.link for name, t in self._trackers.items()},

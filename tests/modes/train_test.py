@@ -35,7 +35,7 @@ def make_hooks(run, ref_params=None):
   """The hooks of a run that nobody samples for."""
   return train._Hooks(
       run,
-      serving=None,
+      serving=types.SimpleNamespace(engine=None),
       sampler=types.SimpleNamespace(counts=Counter(retries=2)),
       ref_params=ref_params,
       dead=watch.DeadPolicyWatch(run.model.config.vocab_size),

@@ -137,7 +137,8 @@ def test_a_run_goes_on_with_its_counts_and_evaluations(
   first = make_record()
   open_record(first, stack)
   for step in range(3):
-    first.write_step(made(step), {}, tokens=False, shaped=False)
+    waits = {'train/compile_wait_s': 2.0, 'train/programs': 3.0}
+    first.write_step(made(step), waits, tokens=False, shaped=False)
   first.add_evaluation('before', SUMMARY)
   first.add_tokens(7)
   state = json.loads(json.dumps(first.state()))  # as a checkpoint keeps it
@@ -149,7 +150,15 @@ def test_a_run_goes_on_with_its_counts_and_evaluations(
   assert [line['step'] for line in lines(tmp_path)] == [0, 1]
   assert not episodes_lib.step_path(tmp_path, 'train', 2).exists()
   open_record(again, stack, start=2)
-  again.write(2, {})
+  again.write(
+      2,
+      {
+          'train/compile_wait_s': 0.5,
+          'sampler/compile_wait_s': 1.0,
+          'train/programs': 1.0,
+          'sampler/programs': 2.0,
+      },
+  )
   assert [line['step'] for line in lines(tmp_path)] == [0, 1, 2]
   again.add_tokens(1)
   again.summarise('train', 3, updates=9)
@@ -160,6 +169,8 @@ def test_a_run_goes_on_with_its_counts_and_evaluations(
       'mode': 'train',
       'steps': 3,
       'updates': 9,
+      'compile_wait_s': 7.5,  # of both processes
+      'programs': 3,  # of this one
       'eval': {'before': SUMMARY},
       'links': {},
   }
