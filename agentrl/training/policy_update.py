@@ -154,8 +154,11 @@ def prepare(update: Update, state: TrainState) -> None:
   piece = state_lib.place(
       jax.tree.map(lambda x: np.zeros(sizes[x.ndim], x.dtype), batch), mesh
   )
-  if plan.hyperparams.scores or update.ref_params is not None:
-    programs.score.prepare(shape, state.networks, programs_lib.seen(piece))
+  scored = [state.networks] if plan.hyperparams.scores else []
+  if update.ref_params is not None:
+    scored.append(Networks(state.params))  # the reference's are like them
+  for networks in scored:
+    programs.score.prepare(shape, networks, programs_lib.seen(piece))
   programs.accumulate.prepare(
       shape,
       state.networks,

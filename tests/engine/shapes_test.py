@@ -110,3 +110,50 @@ def test_every_dispatch_of_up_to_16_rows_has_a_usual_program(most):
       (16, True),
       (256, True),
   }
+
+
+def ordering(**options):
+  ordered = []
+  return Shapes(ROWS, LENGTHS, order=ordered.append, **options), ordered
+
+
+def test_a_larger_program_serves_until_the_one_that_was_ordered_is_there():
+  shapes, ordered = ordering()
+  shapes.choose(16, 256)  # compiles (64, 512)
+  shapes.waste(4, 128, (64, 512), seconds=10.0)
+  for _ in range(2):
+    assert shapes.choose(4, 128) == ((64, 512), True)
+    assert ordered == [(4, 128)]
+  shapes.add((4, 128))
+  assert shapes.choose(4, 128) == ((4, 128), False)
+
+
+def test_the_next_length_is_ordered_before_it_is_needed():
+  shapes, ordered = ordering(room=1)
+  assert shapes.choose(4, 100) == ((4, 256), False)
+  assert not ordered
+  for _ in range(2):
+    shapes.choose(4, 200)
+    assert ordered == [(4, 512)]
+  # Not for rows that no program has, and not past the last length.
+  shapes, ordered = ordering(room=1)
+  shapes.add((1, 512))
+  shapes.choose(4, 200)
+  shapes.choose(4, 512)
+  assert not ordered
+
+
+def test_another_kind_stands_in_until_the_program_is_there():
+  ordered = []
+  kinds = Kinds(
+      lambda kind: Shapes(ROWS, LENGTHS, order=ordered.append),
+      lambda kind: 'all',
+  )
+  kinds['all'].add((16, 256))
+  for _ in range(3):
+    choice = kinds.choose('other', 4, 200)
+    assert choice[:2] == ('all', (16, 256))
+    choice.waste(9.0)
+  assert ordered == [(4, 256)]
+  kinds['other'].add((4, 256))
+  assert kinds.choose('other', 4, 200) == ('other', (4, 256), None)
