@@ -174,7 +174,7 @@ def plan(
   count = sum(len(rows) for _, rows in bundles)
   largest = _heights(max(len(rows) for _, rows in bundles), multiple)[-1]
   names = len(set(members.groups)) if prefix_length else 1
-  ways = []
+  ways: list[list[Piece]] = []
   for most_prefixes in _heights(names, multiple):
     free = max_tokens - most_prefixes * prefix_length
     if ways and free < length * multiple:
@@ -230,9 +230,7 @@ def _within(piece: Piece, known: Sequence[Shape], cost: Cost) -> Piece:
   return piece._replace(shape=shape)
 
 
-def _cut(
-    bundles: Sequence[_Bundle], most: Shape, multiple: int
-) -> list[Piece]:
+def _cut(bundles: Sequence[_Bundle], most: Shape, multiple: int) -> list[Piece]:
   """Pieces of at most this shape; all but the last have it."""
   pieces: list[Piece] = []
   members: list[list[int]] = []

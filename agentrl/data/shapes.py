@@ -115,7 +115,9 @@ class Shapes:
     for way, pieces in enumerate(plans):
       if pieces is not None:
         total = packing.total(pieces, self.cost)
-        found.append(_Plan(total / _WORTH_SHARING if way else total, way, pieces))
+        found.append(
+            _Plan(total / _WORTH_SHARING if way else total, way, pieces)
+        )
     return min(found, key=lambda plan: plan.total, default=None)
 
 

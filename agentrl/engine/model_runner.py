@@ -315,12 +315,12 @@ class ModelRunner:
       self, name: str, kind: Any, shape: tuple[int, int]
   ) -> tuple[Any, Any]:
     """What a program of this shape takes, with nothing to do."""
-    inputs = dict(
-        decode=functools.partial(self._decode_inputs, steps=0, floor=1),
-        prefill=self._prefill_inputs,
-        score=self._score_inputs,
-        copy=self._copy_inputs,
-    )
+    inputs: dict[str, Callable[..., tuple[Any, Any]]] = {
+        DECODE: functools.partial(self._decode_inputs, steps=0, floor=1),
+        PREFILL: self._prefill_inputs,
+        SCORE: self._score_inputs,
+        COPY: self._copy_inputs,
+    }
     return inputs[name]([], kind, shape)
 
   def copy(self, pairs: Sequence[tuple[int, int, int]]) -> None:

@@ -108,9 +108,7 @@ class Shapes:
     if wanted in self._compiled:
       return wanted, False
     larger = [s for s in self._compiled if _holds(s, wanted)]
-    if larger and (
-        self._wasted_s[wanted] < patience_s or self._orders(wanted)
-    ):
+    if larger and (self._wasted_s[wanted] < patience_s or self._orders(wanted)):
       return min(larger, key=_cost), True
     # The first of its kind is made roomy: what follows is often larger.
     paid = larger or self._wasted_s[wanted] >= patience_s

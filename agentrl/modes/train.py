@@ -6,6 +6,7 @@ A run that was killed continues when the same command is started again.
 import contextlib
 import dataclasses
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -139,7 +140,8 @@ def _run(session: Session) -> None:
     serving.engine.compilations()  # what came before is no step's
   # What came before, and when, may decide last bits, but for a run that is to
   # give them again.
-  few_shapes, compiler = programs.MICROBATCHED, None
+  few_shapes: Sequence[str] = programs.MICROBATCHED
+  compiler = None
   if config.sampler.deterministic:
     few_shapes = ()
   elif distributed.count() == 1:  # else processes would choose differently

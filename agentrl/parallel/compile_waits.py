@@ -36,11 +36,11 @@ _waits = _Waits()
 def listen() -> None:
   """Begins to note what every thread compiles."""
 
-  def note(event: str, seconds: float, **details: Any) -> None:
+  def note(event: str, duration_secs: float, **details: Any) -> None:
     del details
     if event in _EVENTS:
       stop = time.perf_counter()
-      _waits.add(stop - seconds, stop)
+      _waits.add(stop - duration_secs, stop)
 
   jax.monitoring.register_event_duration_secs_listener(note)
 

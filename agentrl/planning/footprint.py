@@ -6,7 +6,6 @@ with simulated devices.
 """
 
 import dataclasses
-import functools
 import math
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple

@@ -35,7 +35,7 @@ from agentrl.parallel import (
     sharding,
 )
 from agentrl.training import state as state_lib
-from agentrl.training.compiled import Program, shape_of
+from agentrl.training.compiled import Program
 from agentrl.training.state import Networks, TrainState
 
 # (outputs, batch, denominators) -> loss, metrics
@@ -130,6 +130,11 @@ def compile_programs(
       differentiated nor donated. None: the networks are whole.
     keep_entropy: `accumulate` returns entropies too, which costs nothing where
       the loss computes them.
+    few_shapes: the functions, of MICROBATCHED, whose microbatches may have
+      larger shapes than they need, by what came before: fewer programs, other
+      last bits.
+    compiler: compiles these beside the work. None: when they are called, and
+      the choice of shapes does not depend on time.
   """
   shapes = jax.tree.map(
       lambda x: jax.ShapeDtypeStruct(x.shape, jnp.float32), state.networks
@@ -225,7 +230,10 @@ def _compiler_options(mesh: Mesh) -> dict[str, Any]:
   faster here: an update of tiny-1m with rows of [10, 768] compiled in 11.3 s and
   ran in 3.7 s on one core, without it in 6.0 s and 3.6 s.
   """
-  if _platform(mesh) == 'cpu' and jax.__version_info__ < (0, 11):  # later ones lack the option
+  if _platform(mesh) == 'cpu' and jax.__version_info__ < (
+      0,
+      11,
+  ):  # later ones lack the option
     return {'xla_cpu_use_fusion_emitters': False}
   return {}
 

@@ -172,7 +172,7 @@ def fit(
   skips = 0
   compile_waits.listen()
   compile_waits.take()  # of what came before
-  cut = dict(
+  cut: dict[str, Any] = dict(
       max_tokens=passes.max_tokens,
       rows_per_example=passes.rows_per_example,
       share_prefixes=passes.share_prefixes,

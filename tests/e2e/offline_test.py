@@ -127,7 +127,9 @@ def test_sft_learns_from_a_file_and_goes_on_exactly(
   finish_killed(killed, *quick, config=config, after=2)
   expected, found = (lines(run / 'metrics.jsonl') for run in (whole, killed))
   strip = lambda line: {
-      k: v for k, v in line.items() if not k.startswith(('time', 'eval', 'train/compile', 'train/programs'))
+      k: v
+      for k, v in line.items()
+      if not k.startswith(('time', 'eval', 'train/compile', 'train/programs'))
   }
   assert [strip(line) for line in found] == [strip(line) for line in expected]
   assert (
