@@ -205,7 +205,7 @@ def compile_programs(
 
 # What a device could compute while a program of an update is compiled: rough, it
 # decides which is timed first.
-_COMPILE_FLOPS = collections.defaultdict(lambda: 1e15, cpu=1e11)
+_COMPILE_FLOPS = collections.defaultdict(lambda: 1e15, cpu=2e11)
 
 
 def _platform(mesh: Mesh) -> str:
