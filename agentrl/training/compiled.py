@@ -125,6 +125,8 @@ class Program:
       if future.cancelled():
         return
       if error := future.exception():
+        # Should it be needed nonetheless, it is tried again, and waited for.
+        self._compiled.pop(key)
         logging.warning('No program for %s was compiled: %s', shape, error)
       else:
         self.shapes.add(shape)
