@@ -18,8 +18,11 @@ import os
 import pathlib
 import re
 import sys
+from collections.abc import Collection
+from typing import Any
 
 from absl import app, flags, logging
+from ml_collections import ConfigDict
 
 from agentrl.config import MODES, commandline, report
 from agentrl.config.modes import Learning
@@ -101,35 +104,41 @@ def main(arguments):
         '--view shows what a run writes, and this command writes none:'
         ' leave it out.'
     )
-  # Imported late: an environment server needs no accelerator, and XLA_FLAGS
-  # must be set before jax is imported. What imports make stays, so that looking
-  # for garbage among it is in vain.
+  # What imports make stays, so that looking for garbage among it is in vain.
   gc.disable()
-  module = importlib.import_module(f'agentrl.modes.{mode}')
-  gc.freeze()
-  gc.enable()
+  # Before jax is imported: a config that is refused need not wait for that.
+  reading = importlib.import_module('agentrl.modes.reading')
+  checked = reading.read(config, None if _DRY_RUN.value else _WORKDIR.value)
   if _DRY_RUN.value:
-    checked = module.read(config)
-    preflight = importlib.import_module('agentrl.modes.preflight')
-    preflight.check(config, checked, _WORKDIR.value)
-    run = None
-    if MODES[mode].BROUGHT:
-      told = importlib.import_module('agentrl.modes.told')
-      run = told.trained_with(config)
-    report.show_values(config, checked, run, paths)
-    if mode in PLANNED:
-      plan_report = importlib.import_module('agentrl.planning.report')
-      plan_report.show(mode, checked, memory)
+    _show(config, checked, paths)
     return
   with contextlib.ExitStack() as stack:
     if mode not in UNRECORDED:
       stack.enter_context(streams.lasting())
     if _VIEW.value:
-      module.read(config)  # before there is a folder
       beside = importlib.import_module('agentrl.viewer.beside')
       folder = workdir.make(_WORKDIR.value)
       print(stack.enter_context(beside.viewer(folder)), flush=True)
+    # Imported late: an environment server needs no accelerator, and XLA_FLAGS
+    # must be set before jax is imported.
+    module = importlib.import_module(f'agentrl.modes.{mode}')
+    gc.freeze()
+    gc.enable()
     module.run(config, _WORKDIR.value)
+
+
+def _show(config: ConfigDict, checked: Any, paths: Collection[str]) -> None:
+  """The dry run of a config that was read; `paths` are those that flags set."""
+  preflight = importlib.import_module('agentrl.modes.preflight')
+  preflight.check(config, checked, _WORKDIR.value)
+  run = None
+  if checked.BROUGHT:
+    told = importlib.import_module('agentrl.modes.told')
+    run = told.trained_with(config)
+  report.show_values(config, checked, run, paths)
+  if config.mode in PLANNED:
+    plan_report = importlib.import_module('agentrl.planning.report')
+    plan_report.show(config.mode, checked, _DEVICE_MEMORY.value)
 
 
 def _parse(argv):

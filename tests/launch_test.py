@@ -188,6 +188,43 @@ assert not sys.modules.keys() & {{'jax', 'flax', 'optax', 'numpy'}}
   subprocess.run([sys.executable, '-c', code], check=True, cwd=ROOT)
 
 
+@pytest.mark.parametrize(
+    'code, flags',
+    [
+        (1, ('--help',)),
+        (0, ('--fields', QUICKSTART)),
+        (2, (QUICKSTART, '--config.optim.lr=-1', '--workdir=runs/none')),
+        (2, (QUICKSTART, '--config.agent.format=none', '--dry_run')),
+        (2, ('--config=configs/evaluate.py', '--config.eval.samples=0')),
+        (2, ('--config=configs/export.py', '--config.export.dtype=int8')),
+        (0, ('--config=configs/evaluate.py:model=expert', '--dry_run')),
+        (0, ('--config=configs/evaluate.py:model=tests', '--dry_run')),
+        (2, ('--config=configs/export.py:run=none', '--dry_run')),
+        (2, ('--config=configs/inspect.py:episodes=none', '--dry_run')),
+        (0, ('--config=configs/serve_env.py:env=textcraft', '--dry_run')),
+        (0, ('--config=configs/serve_policy.py:model=tests', '--dry_run')),
+        (0, ('--config=configs/view.py', '--dry_run')),
+    ],
+)
+def test_what_compiles_nothing_imports_no_jax(code, flags):
+  """Its import takes a second, which a typing error need not wait for."""
+  done = subprocess.run(
+      [sys.executable, '-X', 'importtime', 'launch.py', *flags],
+      capture_output=True,
+      text=True,
+      cwd=ROOT,
+  )
+  lines = done.stderr.splitlines()
+  names = {
+      line.rpartition('|')[2].strip()
+      for line in lines
+      if line.startswith('import time:')
+  }
+  assert done.returncode == code, lines[-1]
+  assert 'agentrl.config' in names
+  assert not names & {'jax', 'jaxlib', 'flax', 'optax', 'orbax.checkpoint'}
+
+
 def shown_values(result):
   """The values and origins that a dry run prints, by path."""
   lines = result.stdout.partition('\n\n')[0].splitlines()

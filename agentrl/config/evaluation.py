@@ -28,6 +28,7 @@ from agentrl.runtime import workdir as workdir_lib
 _SEPARATOR = ';'
 # Policies as sources that act in an environment without a model.
 EXPERT, RANDOM = 'expert', 'random'
+MODEL = 'model'  # whose weights are loaded here
 # Of a panel; the same for all policies.
 _SHARED = tuple(
     f'eval.{name}'
@@ -155,7 +156,7 @@ def kind_of(source: str) -> str:
   """The kind of a policy by its source."""
   if source in (API, EXPERT, RANDOM):
     return source
-  return 'server' if source.startswith(('http://', 'https://')) else 'model'
+  return 'server' if source.startswith(('http://', 'https://')) else MODEL
 
 
 def names(sources: Sequence[str]) -> tuple[str, ...]:

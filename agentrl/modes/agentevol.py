@@ -15,7 +15,7 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from agentrl.algos import agentevol as algo_lib
-from agentrl.config import modes, resume
+from agentrl.config import modes
 from agentrl.data import episodes as episodes_lib
 from agentrl.data.tasks import TaskIterator
 from agentrl.modes import (
@@ -23,6 +23,7 @@ from agentrl.modes import (
     demonstrations,
     learning,
     offline,
+    reading,
     session as session_lib,
 )
 from agentrl.modes.build import Run
@@ -43,12 +44,10 @@ _SHOWN = (
     'policy/loss',
 )
 
-read = resume.read
-
 
 def run(config: ConfigDict, workdir: str | None) -> None:
   """Trains as `config` says and leaves everything in `workdir`."""
-  session_lib.run(_run, read(config, workdir), workdir)
+  session_lib.run(_run, reading.read(config, workdir), workdir)
 
 
 def _run(session: Session) -> None:

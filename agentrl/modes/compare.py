@@ -9,7 +9,6 @@ from typing import Any
 import rich.console
 from ml_collections import ConfigDict
 
-from agentrl import config as config_lib
 from agentrl.config.modes import Compare
 from agentrl.errors import ConfigError
 from agentrl.evaluation.compare import (
@@ -20,6 +19,7 @@ from agentrl.evaluation.compare import (
 from agentrl.evaluation.compare.record import Compared
 from agentrl.evaluation.compare.recorded import Recorded
 from agentrl.evaluation.stats import sample_sizes
+from agentrl.modes import reading
 from agentrl.runtime import workdir as workdir_lib
 
 _SIZES = (
@@ -27,11 +27,6 @@ _SIZES = (
     ('tasks', lambda size: str(size.tasks)),
     ('episodes of each policy', lambda size: str(size.episodes)),
 )
-
-
-def read(config: ConfigDict) -> Compare:
-  """Reads and checks a config of mode 'compare'."""
-  return config_lib.read(config)
 
 
 def run(config: ConfigDict, workdir: str | None) -> None:
@@ -43,7 +38,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   Raises:
     AgentrlError: something that the user can mend.
   """
-  config, began = read(config), time.monotonic()
+  config, began = reading.read(config), time.monotonic()
   console = rich.console.Console()
   if config.compare.plan:
     _plan(config, workdir, console)

@@ -1,6 +1,5 @@
 """mode='doctor': what this machine lacks for a config, and the remedy."""
 
-import importlib
 import pathlib
 import sys
 
@@ -9,19 +8,14 @@ import rich.table
 from ml_collections import ConfigDict
 
 from agentrl import config as config_lib
-from agentrl.config import commandline, reading
+from agentrl.config import commandline, reading as reading_lib
 from agentrl.config.modes import Doctor
 from agentrl.errors import AgentrlError, ConfigError
-from agentrl.modes import preflight
+from agentrl.modes import preflight, reading
 from agentrl.planning import doctor
 from agentrl.planning.finding import FAULT, OK, WARNING, Finding
 
 _COLOURS = {OK: 'green', WARNING: 'yellow', FAULT: 'red'}
-
-
-def read(config: ConfigDict) -> Doctor:
-  """Reads and checks a config of mode 'doctor'."""
-  return config_lib.read(config)
 
 
 def run(config: ConfigDict, workdir: str | None) -> None:
@@ -34,7 +28,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   Raises:
     AgentrlError: something that the user can mend.
   """
-  options = read(config).doctor
+  options = reading.read(config).doctor
   place = pathlib.Path(workdir or '.').absolute()
   findings = examine(options.config, options.flags, place)
   show(rich.console.Console(), findings)
@@ -52,10 +46,10 @@ def examine(
     commandline.override(chosen, words)
     if chosen.mode == Doctor.mode:
       raise ConfigError(f'{named} is of mode={chosen.mode!r} itself.')
-    mode = importlib.import_module(f'agentrl.modes.{chosen.mode}')
-    config = mode.read(chosen)
+    config = reading.read(chosen)
     values = config_lib.flat(
-        config_lib.record(config), reading.leaves_of(config_lib.record(config))
+        config_lib.record(config),
+        reading_lib.leaves_of(config_lib.record(config)),
     )
   except AgentrlError as error:
     return [Finding(FAULT, 'config', str(error), 'Mend the config first.')]

@@ -12,7 +12,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from agentrl.algos import dpo
-from agentrl.config import modes, resume
+from agentrl.config import modes
 from agentrl.data import episodes as episodes_lib, preference
 from agentrl.data.preference import Pair
 from agentrl.data.tasks import TaskIterator
@@ -23,6 +23,7 @@ from agentrl.modes import (
     demonstrations,
     learning,
     offline,
+    reading,
     session as session_lib,
 )
 from agentrl.modes.build import Run
@@ -35,12 +36,10 @@ from agentrl.serving.start import Serving
 from agentrl.training import supervised
 from agentrl.types import Episode
 
-read = resume.read
-
 
 def run(config: ConfigDict, workdir: str | None) -> None:
   """Trains as `config` says and leaves everything in `workdir`."""
-  session_lib.run(_run, read(config, workdir), workdir)
+  session_lib.run(_run, reading.read(config, workdir), workdir)
 
 
 def _run(session: Session) -> None:

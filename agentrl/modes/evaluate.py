@@ -47,11 +47,6 @@ from agentrl.runtime.event_loop import EventLoop, Interrupted
 from agentrl.types import Episode, Group
 
 
-def read(config: ConfigDict) -> Evaluate:
-  """The checked config; what it leaves open is that of the runs it names."""
-  return evaluation.whole(config, told_lib.read(config)[0])
-
-
 def run(config: ConfigDict, workdir: str | None) -> None:
   """Evaluates the policies of `config`; the same command continues.
 

@@ -11,10 +11,9 @@ import numpy as np
 import rich.console
 from ml_collections import ConfigDict
 
-from agentrl import config as config_lib
-from agentrl.config.modes import Export, Source
-from agentrl.errors import CheckpointError, ConfigError, WeightsError
+from agentrl.errors import ConfigError, WeightsError
 from agentrl.models import options
+from agentrl.modes import reading, source
 from agentrl.parallel import compile_cache, ranks
 from agentrl.runtime import workdir as workdir_lib
 from agentrl.text import tokenizer as tokenizer_lib
@@ -31,18 +30,13 @@ _SAMPLE = (
 )
 
 
-def read(config: ConfigDict) -> Export:
-  """Reads and checks a config of mode 'export'."""
-  return config_lib.read(config)
-
-
 def run(config: ConfigDict, workdir: str | None) -> None:
   """Writes the checkpoint that `config` names into `workdir`, the folder."""
-  config = read(config)
+  config = reading.read(config)
   compile_cache.use(config.compile_cache)
   ranks.join(os.environ, config.mode, ready=False)
   ranks.check_devices()
-  run_dir, number = find(config.checkpoint)
+  run_dir, number = source.find(config.checkpoint)
   directory = workdir_lib.make(workdir)
   if any(directory.iterdir()):  # before a large model is read
     raise ConfigError(f'{directory} is not empty; name another --workdir.')
@@ -80,28 +74,6 @@ def run(config: ConfigDict, workdir: str | None) -> None:
       ' equal',
       highlight=False,
   )
-
-
-def find(source: Source) -> tuple[pathlib.Path, int | None]:
-  """The run that is meant, and the number of its checkpoint, if one is named.
-
-  Raises:
-    CheckpointError: there is no such run.
-    ConfigError: path and step name different checkpoints.
-  """
-  location = workdir_lib.run_of(source.path)
-  if location is None:
-    raise CheckpointError(
-        f'{source.path} is neither the workdir of a run that trains nor one of'
-        ' its checkpoints/N or checkpoints/best.'
-    )
-  path, number = location
-  if None not in (number, source.step) and number != source.step:
-    raise ConfigError(
-        f'checkpoint.path={source.path} is checkpoint {number}, and'
-        f' checkpoint.step={source.step} another; leave one of them out.'
-    )
-  return path, source.step if number is None else number
 
 
 def source_dtype(name: str) -> str:

@@ -8,11 +8,10 @@ import numpy as np
 import rich.console
 from ml_collections import ConfigDict
 
-from agentrl import config as config_lib
 from agentrl.algos import grpo
-from agentrl.config.modes import Inspect
 from agentrl.data import collate, episodes as episodes_lib, report
 from agentrl.errors import ConfigError, DataError
+from agentrl.modes import reading
 from agentrl.parallel import compile_cache
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.training import language_model
@@ -22,11 +21,6 @@ from agentrl.viewer.learned import Learned
 from agentrl.weights import pretrained
 
 
-def read(config: ConfigDict) -> Inspect:
-  """Reads and checks a config of mode 'inspect'."""
-  return config_lib.read(config)
-
-
 def run(config: ConfigDict, workdir: str | None) -> None:
   """Prints a few groups of an episode file and writes them as a page.
 
@@ -34,7 +28,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
     AgentrlError: the file or the tokenizer cannot be read.
   """
   del workdir
-  config = read(config)
+  config = reading.read(config)
   compile_cache.use(config.compile_cache)
   view = config.inspect
   path = pathlib.Path(view.episodes)

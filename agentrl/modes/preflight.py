@@ -1,34 +1,30 @@
 """Refusals that need neither a process nor weights, for the dry run and doctor.
 
 Each check is the function by which the run itself refuses, so that they cannot
-differ; a run meets them in its first seconds.
+differ; a run meets them in its first seconds. Those of modes that compile nothing
+import no jax.
 """
 
-import functools
+import importlib
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import rich.console
 from ml_collections import ConfigDict
 
-from agentrl import envs, schedules, trackers
-from agentrl.algos import online
-from agentrl.config import mixture, resume
-from agentrl.config.modes import AgentEvol, Dpo, Evaluate, Learning, Sft, Train
-from agentrl.data import conversations, episodes as episodes_lib, preference
+from agentrl import envs, trackers
+from agentrl.config import evaluation, mixture
+from agentrl.config.modes import Evaluate, Learning, Train
+from agentrl.data import episodes as episodes_lib
 from agentrl.errors import ConfigError, DataError
 from agentrl.evaluation.compare import recorded
 from agentrl.evaluation.curves import figure as curves_figure
 from agentrl.http import auth
-from agentrl.models import variants
-from agentrl.modes import build, export, held_out, told
-from agentrl.modes.evaluation import policies
-from agentrl.rollout import demonstrations
+from agentrl.modes import held_out, source, told
 from agentrl.rollout.task_lists import TaskLists
 from agentrl.runtime import workdir as workdir_lib
 from agentrl.serving import remote
-from agentrl.training import language_model
+from agentrl.weights import finding
 
 
 def check(
@@ -46,7 +42,11 @@ def check(
   Raises:
     AgentrlError: the run's own.
   """
-  if (of_mode := _CHECKS.get(read.mode)) is not None:
+  if isinstance(read, Learning):
+    # Imported late: it brings jax along, which the other checks do without.
+    of_runs = importlib.import_module('agentrl.modes.preflight_learning')
+    of_runs.check(read, workdir)
+  elif (of_mode := _CHECKS.get(read.mode)) is not None:
     of_mode(config, read, workdir)
   if machine:
     _packages(config, read)
@@ -67,44 +67,7 @@ def _packages(config: ConfigDict, read: Any) -> None:
       envs.get(env.name).check_packages()
 
 
-def _learning(config: ConfigDict, read: Any, workdir: str | None) -> None:
-  del config
-  members = [read]
-  if isinstance(read, Train):
-    online.check(read.algo)
-    build.check_texts(read)
-    members = [member.config for member in mixture.members(read)]
-    for member in members:
-      schedules.make(member.horizon)
-  for member in members:
-    lists = _task_lists(member, member.env.task_file)
-    lists.tasks('train')
-    held_out.make_panels(lists, member)
-  remote.read_keys(read.sampler)
-  known_shape = read.model.name in variants.VARIANTS  # a plan needs no weights
-  gone = workdir and resume.start_is_gone(
-      read.model.name, pathlib.Path(workdir)
-  )
-  if not (known_shape or read.model.from_scratch or gone):
-    language_model.check_policy(read.model.name)
-  if workdir and workdir_lib.last_checkpoint(pathlib.Path(workdir)):
-    return
-  if files := list(_files(read)):
-    console = rich.console.Console(quiet=True)
-    for names, reader in files:
-      reader = functools.partial(reader, env=read.env.name)
-      demonstrations.read_files(names, reader, console)
-
-
-def _files(read: Any) -> Iterator[tuple[tuple[str, ...], Callable]]:
-  """Files that the run learns from, and what reads them."""
-  if isinstance(read, (Sft, AgentEvol)):
-    yield read.data.files, conversations.read
-  if isinstance(read, Dpo):
-    yield read.pairs.files, preference.read
-
-
-def _task_lists(config: Any, task_file: str | None = None) -> TaskLists:
+def task_lists(config: Any, task_file: str | None = None) -> TaskLists:
   """The tasks of a config's environment."""
   lists = TaskLists(config.env, task_file)
   if config.env.token_file:
@@ -120,9 +83,9 @@ def _evaluate(config: ConfigDict, read: Any, workdir: str | None) -> None:
     curves_figure.check_drawing()
   for item in told.read(config)[0]:
     for one in item.configs:
-      held_out.make_panel(_task_lists(one), one)
-    if item.kind == policies.MODEL:
-      language_model.check_policy(item.source)
+      held_out.make_panel(task_lists(one), one)
+    if item.kind == evaluation.MODEL:
+      finding.check(item.source)
       remote.read_keys(item.configs[0].sampler)
 
 
@@ -134,7 +97,7 @@ def _compare(config: ConfigDict, read: Any, workdir: str | None) -> None:
 
 def _export(config: ConfigDict, read: Any, workdir: str | None) -> None:
   del config, workdir
-  language_model.check_checkpoint(*export.find(read.checkpoint))
+  workdir_lib.check_checkpoint(*source.find(read.checkpoint))
 
 
 def _inspect(config: ConfigDict, read: Any, workdir: str | None) -> None:
@@ -157,7 +120,7 @@ def _serve_policy(config: ConfigDict, read: Any, workdir: str | None) -> None:
   for file in (read.serve.api_key_file, read.serve.admin_api_key_file):
     if file:
       auth.read_token(file)
-  language_model.check_policy(read.model.name)
+  finding.check(read.model.name)
 
 
 def _view(config: ConfigDict, read: Any, workdir: str | None) -> None:
@@ -167,10 +130,6 @@ def _view(config: ConfigDict, read: Any, workdir: str | None) -> None:
 
 
 _CHECKS: dict[str, Callable[[ConfigDict, Any, str | None], None]] = {
-    'train': _learning,
-    'sft': _learning,
-    'dpo': _learning,
-    'agentevol': _learning,
     'evaluate': _evaluate,
     'compare': _compare,
     'export': _export,

@@ -5,14 +5,8 @@ import dataclasses
 
 from ml_collections import ConfigDict
 
-from agentrl import config as config_lib
-from agentrl.config.modes import ServeEnv
 from agentrl.envs import server
-
-
-def read(config: ConfigDict) -> ServeEnv:
-  """Reads and checks a config of mode 'serve_env'."""
-  return config_lib.read(config)
+from agentrl.modes import reading
 
 
 def run(config: ConfigDict, workdir: str | None) -> None:
@@ -22,6 +16,6 @@ def run(config: ConfigDict, workdir: str | None) -> None:
     AgentrlError: something that the user can mend.
   """
   del workdir
-  config = read(config)
+  config = reading.read(config)
   settings = dataclasses.asdict(config.serve)
   asyncio.run(server.serve(config.env.name, config.env.options, **settings))

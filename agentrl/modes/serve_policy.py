@@ -5,10 +5,9 @@ from ml_collections import ConfigDict
 from agentrl.config import resume
 from agentrl.http import auth
 from agentrl.http.auth import Keys
+from agentrl.modes import reading
 from agentrl.serving import policy_server
 from agentrl.weights import model_card
-
-read = resume.read
 
 
 def run(config: ConfigDict, workdir: str | None) -> None:
@@ -18,7 +17,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
     AgentrlError: the model or a key cannot be loaded, or the port is taken.
   """
   del workdir
-  config = read(config)
+  config = reading.read(config)
   files = config.serve
   # Before the model is loaded: a key that cannot be read must not cost minutes.
   keys = Keys(

@@ -10,11 +10,12 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from agentrl.algos import sft
-from agentrl.config import modes, resume
+from agentrl.config import modes
 from agentrl.modes import (
     demonstrations,
     learning,
     offline,
+    reading,
     session as session_lib,
 )
 from agentrl.modes.session import Session
@@ -22,12 +23,10 @@ from agentrl.training import supervised
 from agentrl.training.state import TrainState
 from agentrl.types import Episode
 
-read = resume.read
-
 
 def run(config: ConfigDict, workdir: str | None) -> None:
   """Trains as `config` says and leaves everything in `workdir`."""
-  session_lib.run(_run, read(config, workdir), workdir)
+  session_lib.run(_run, reading.read(config, workdir), workdir)
 
 
 def _run(session: Session) -> None:

@@ -16,6 +16,7 @@ from ml_collections import ConfigDict
 
 from agentrl.config import evaluation, resume
 from agentrl.config.evaluation import Evaluated
+from agentrl.config.modes import Evaluate
 from agentrl.errors import ConfigError, EngineError
 from agentrl.inference.chat_endpoint import ChatEndpoint, Unreachable
 from agentrl.inference.control import ControlClient
@@ -52,6 +53,20 @@ def read(
   """
   told = asyncio.run(_ask(config, directory))
   return evaluation.read(config, told), told
+
+
+def whole(config: ConfigDict, workdir: str | None = None) -> Evaluate:
+  """The checked config; what it leaves open is that of the runs it names.
+
+  Args:
+    config: as `read` has it.
+    workdir: likewise.
+
+  Raises:
+    AgentrlError: as `read`.
+  """
+  directory = pathlib.Path(workdir) if workdir else None
+  return evaluation.whole(config, read(config, directory)[0])
 
 
 def keep(told: Told, directory: pathlib.Path) -> None:

@@ -19,7 +19,13 @@ from agentrl.config import doubts, mixture, modes
 from agentrl.data.tasks import TaskIterator
 from agentrl.evaluation import evaluate
 from agentrl.inference.sampler import Sampler
-from agentrl.modes import build, checkpoints, learning, session as session_lib
+from agentrl.modes import (
+    build,
+    checkpoints,
+    learning,
+    reading,
+    session as session_lib,
+)
 from agentrl.modes.build import Arena, Run, Setup
 from agentrl.modes.session import Session
 from agentrl.parallel import distributed, ranks, sharding
@@ -42,12 +48,10 @@ _SHOWN = (
     'time/step_s',
 )
 
-read = mixture.read
-
 
 def run(config: ConfigDict, workdir: str | None) -> None:
   """Trains as `config` says and leaves everything in `workdir`."""
-  session_lib.run(_run, read(config, workdir), workdir)
+  session_lib.run(_run, reading.read(config, workdir), workdir)
 
 
 def _run(session: Session) -> None:

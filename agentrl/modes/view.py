@@ -5,15 +5,9 @@ import pathlib
 
 from ml_collections import ConfigDict
 
-from agentrl import config as config_lib
-from agentrl.config.modes import View
 from agentrl.errors import ConfigError
+from agentrl.modes import reading
 from agentrl.viewer import server
-
-
-def read(config: ConfigDict) -> View:
-  """Reads and checks a config of mode 'view'."""
-  return config_lib.read(config)
 
 
 def run(config: ConfigDict, workdir: str | None) -> None:
@@ -22,7 +16,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   Raises:
     AgentrlError: something that the user can mend.
   """
-  view = read(config).view
+  view = reading.read(config).view
   if not workdir or not pathlib.Path(workdir).is_dir():
     raise ConfigError(
         'Name a folder with runs, or the workdir of one:'

@@ -124,7 +124,7 @@ def find_shape(model: Model) -> TransformerConfig | None:
   name = model.name
   run = workdir_lib.run_of(name)
   if run is not None:
-    language_model.check_checkpoint(*run)
+    workdir_lib.check_checkpoint(*run)
     return checkpoint_lib.shape_of(*run)
   if pathlib.Path(name).exists() and not model.from_scratch:
     return pretrained.load_config(name)

@@ -3,6 +3,7 @@
 import json
 import pathlib
 import tempfile
+from collections.abc import Sequence
 from typing import Any
 
 from agentrl.errors import CheckpointError, ConfigError
@@ -76,6 +77,43 @@ def run_of(name: str) -> tuple[pathlib.Path, int | None] | None:
   elif path.parent.name == 'checkpoints' and path.name.isdecimal():
     path, number = path.parent.parent, int(path.name)
   return (path, number) if (path / 'checkpoints').is_dir() else None
+
+
+def check_checkpoint(workdir: pathlib.Path, number: int | None) -> None:
+  """Refuses a checkpoint that a run does not have; see `check_number`.
+
+  Raises:
+    CheckpointError: there is none of this number, or none at all.
+  """
+  # Without Orbax, which would ask jax for its devices.
+  paths = (workdir / 'checkpoints').glob('*')
+  numbers = sorted(int(path.name) for path in paths if path.name.isdecimal())
+  check_number(numbers, workdir, number)
+
+
+def check_number(
+    numbers: Sequence[int], workdir: pathlib.Path, number: int | None
+) -> None:
+  """Refuses a checkpoint that is not among those of a run.
+
+  Args:
+    numbers: of the complete ones.
+    workdir: of the run.
+    number: of the wanted one; None: any will do.
+
+  Raises:
+    CheckpointError: there is none of this number, or none at all.
+  """
+  if not numbers:
+    raise CheckpointError(
+        f'{workdir} holds a run without a complete checkpoint; let it run'
+        ' longer.'
+    )
+  if number is not None and number not in numbers:
+    raise CheckpointError(
+        f'{workdir} has no checkpoint {number}; known:'
+        f' {", ".join(map(str, numbers))}.'
+    )
 
 
 def best_checkpoint(checkpoints: pathlib.Path) -> int | None:

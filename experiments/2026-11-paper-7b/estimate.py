@@ -11,7 +11,7 @@ import dataclasses
 
 from absl import app
 
-from agentrl.modes import train
+from agentrl.modes import reading
 from agentrl.planning import plan as plan_lib
 from agentrl.planning.plan import Plan
 from configs import textcraft_grpo
@@ -127,7 +127,7 @@ def main(argv):
   del argv
   config = textcraft_grpo.get_config('model=qwen2.5-7b')
   config.mesh.fsdp = GPUS
-  wanted = train.read(config)
+  wanted = reading.read(config)
   plan_lib.simulate(wanted.mesh)
   shape = plan_lib.find_shape(wanted.model)
   plan = plan_lib.make('train', wanted, shape, 80 << 30)

@@ -8,7 +8,7 @@ import pytest
 
 from agentrl.config import defaults, record, resume
 from agentrl.errors import ConfigError
-from agentrl.modes import evaluate, export, train
+from agentrl.modes import evaluate, export, reading, train
 from agentrl.runtime import workdir as workdir_lib
 from configs import evaluate as evaluate_config
 from configs.export import get_config as export_config
@@ -46,7 +46,7 @@ def command():
 
 @pytest.mark.parametrize('model', ['run', 'run/checkpoints/2', 'exported'])
 def test_how_it_was_asked_comes_along(model):
-  made = evaluate.read(evaluate_config.get_config(f'model={model}'))
+  made = reading.read(evaluate_config.get_config(f'model={model}'))
   assert made.env.name == 'babyai'
   assert made.env.options == {
       'levels': ['GoToRedBall'],
@@ -88,7 +88,7 @@ def test_it_is_exported_as_it_was():
     assert new[name].items() >= values.items()
   # Whoever evaluates it plays the same.
   made = [
-      evaluate.read(evaluate_config.get_config(f'model={model}'))
+      reading.read(evaluate_config.get_config(f'model={model}'))
       for model in ('exported', 'again')
   ]
   assert record(made[0]) == record(made[1]) | {
@@ -98,14 +98,14 @@ def test_it_is_exported_as_it_was():
 
 def test_it_is_the_same_run_and_no_other():
   config = command()
-  kept = record(train.read(config))
+  kept = record(reading.read(config))
   assert resume.check(kept, pathlib.Path('run'))
   config.num_steps = 9
   config.eval.num_tasks = 5
-  kept = record(train.read(config))
+  kept = record(reading.read(config))
   assert resume.check(kept, pathlib.Path('run'))
   config.optim.b2 = 0.9  # of which the old config says nothing
-  kept = record(train.read(config))
+  kept = record(reading.read(config))
   with pytest.raises(ConfigError, match=r'optim.b2=0.999 \(now 0.9\)'):
     resume.check(kept, pathlib.Path('run'))
 

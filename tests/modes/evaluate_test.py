@@ -24,7 +24,7 @@ from agentrl.evaluation import results
 from agentrl.evaluation.compare import record as compared, recorded
 from agentrl.evaluation.curves import curves
 from agentrl.evaluation.curves.curves import Curves
-from agentrl.modes import evaluate, train
+from agentrl.modes import evaluate, reading
 from agentrl.modes.evaluation import policies
 from agentrl.runtime import lock
 from agentrl.text import tokenizer as tokenizer_lib
@@ -44,14 +44,14 @@ def test_training_tasks_are_refused_where_nothing_is_trained():
 def test_a_run_is_evaluated_at_a_url_that_it_did_not_have(tmp_path, listed):
   trained = textcraft_grpo.get_config('tiny')
   trained.env.task_file = 'trained.json'
-  recorded = record(train.read(trained))
+  recorded = record(reading.read(trained))
   assert recorded['env']['url'] is None
   if not listed:
     del recorded['env']['url'], recorded['env']['retry_s']
   (tmp_path / 'checkpoints').mkdir()
   (tmp_path / 'config.json').write_text(json.dumps(recorded))
   config = config_lib.get_config(f'model={tmp_path}')
-  env = evaluate.read(config).env
+  env = reading.read(config).env
   assert env.name == 'textcraft' and env.options['max_depth'] == 1
   assert env.urls == ()
   # Flags set what has a type.
@@ -59,13 +59,13 @@ def test_a_run_is_evaluated_at_a_url_that_it_did_not_have(tmp_path, listed):
   assert config.eval.get_type('task_file') is str
   config.env.url, config.env.retry_s = 'http://h:1', 2.0
   config.eval.task_file = 'items.json'
-  env = evaluate.read(config).env
+  env = reading.read(config).env
   assert env.urls == ('http://h:1',) and env.retry_s == 2.0
 
 
 def test_an_evaluation_takes_an_item_file_as_argument():
   config = config_lib.get_config('task_file=textcraft_test.json,n=90')
-  read = evaluate.read(config)
+  read = reading.read(config)
   assert read.eval.task_file == 'textcraft_test.json'
   assert read.eval.num_tasks == 90
 
@@ -271,7 +271,7 @@ def test_evaluations_of_two_data_versions_do_not_mix(
 
 def test_a_training_runs_folder_is_refused(tmp_path):
   (tmp_path / 'metrics.jsonl').write_text('{"step": 0}\n')
-  kept = record(train.read(textcraft_grpo.get_config('tiny')))
+  kept = record(reading.read(textcraft_grpo.get_config('tiny')))
   (tmp_path / 'config.json').write_text(json.dumps(kept))
   with pytest.raises(ConfigError) as refused:
     evaluate.run(small('expert'), str(tmp_path))
@@ -347,7 +347,7 @@ def test_a_server_that_says_how_it_was_trained_needs_no_flags(
   params, tokenizer = tiny.random_params(CONFIG), tokenizer_lib.load(folder)
   wanted = small(folder, temperature=0.0)
   evaluate.run(wanted, str(tmp_path / 'loaded'))
-  made = evaluate.read(wanted)
+  made = reading.read(wanted)
   settings = dict(
       trained_with=model_card.trained_with(record(made)),
       tokenizer=tokenizer,

@@ -13,10 +13,7 @@ import safetensors.numpy
 from agentrl.errors import CheckpointError, ConfigError, WeightsError
 from agentrl.models import transformer
 from agentrl.models.config import FULL, SLIDING, TransformerConfig
-from agentrl.modes import (
-    evaluate as evaluate_lib,
-    export,
-)
+from agentrl.modes import export, reading
 from agentrl.rollout import options as rollout_options
 from agentrl.runtime import workdir as workdir_lib
 from agentrl.text import tokenizer as tokenizer_lib
@@ -314,7 +311,7 @@ def test_evaluate_asks_all_forms_of_a_run_as_it_was_asked(a_run, tmp_path):
   folder = exported(run_dir, tmp_path / 'a')
   for model in (run_dir, run_dir / 'checkpoints' / '1', folder):
     config = evaluate.get_config(f'model={model},n=5')
-    made = evaluate_lib.read(config)
+    made = reading.read(config)
     assert made.model.name == str(model)
     assert made.env.name == 'babyai'
     assert list(made.env.options['levels']) == ['Pickup']
@@ -325,7 +322,7 @@ def test_evaluate_asks_all_forms_of_a_run_as_it_was_asked(a_run, tmp_path):
     assert made.rollout == type(made.rollout)(**limits)
     assert (made.eval.num_tasks, made.eval.horizon) == (5, 7)
   # Others are asked as the flags say.
-  made = evaluate_lib.read(evaluate.get_config('env=textcraft'))
+  made = reading.read(evaluate.get_config('env=textcraft'))
   assert made.agent.format == 'react'
 
 
@@ -333,7 +330,7 @@ def test_a_damaged_record_of_how_it_was_asked_is_named(tmp_path):
   (tmp_path / 'agentrl.json').write_text('{"env"')
   config = evaluate.get_config(f'model={tmp_path}')
   with pytest.raises(CheckpointError, match='agentrl.json of .* be read'):
-    evaluate_lib.read(config)
+    reading.read(config)
 
 
 def test_a_checkpoint_is_a_model_by_its_folder(a_run):

@@ -1,6 +1,5 @@
 """Dry runs refuse what the run would refuse in its first seconds."""
 
-import importlib
 import importlib.util
 import json
 import sys
@@ -9,7 +8,7 @@ import pytest
 
 from agentrl.config import commandline
 from agentrl.errors import AgentrlError
-from agentrl.modes import doctor, preflight
+from agentrl.modes import doctor, preflight, reading
 from tests.launch_test import launch
 
 
@@ -17,9 +16,8 @@ def refused(named, *given, workdir=None):
   """The error of a dry run of this config, as `launch.py` makes it."""
   config = commandline.load(named)
   commandline.override(config, ['x', *(f'--config.{x}' for x in given)])
-  module = importlib.import_module(f'agentrl.modes.{config.mode}')
   with pytest.raises(AgentrlError) as told:
-    preflight.check(config, module.read(config), workdir)
+    preflight.check(config, reading.read(config), workdir)
   return str(told.value)
 
 
@@ -117,8 +115,7 @@ def test_a_missing_package_is_refused(monkeypatch):
 def test_what_can_run_passes():
   for named in (TINY, 'configs/evaluate.py:model=expert'):
     config = commandline.load(named)
-    module = importlib.import_module(f'agentrl.modes.{config.mode}')
-    preflight.check(config, module.read(config), None)
+    preflight.check(config, reading.read(config), None)
 
 
 def test_the_dry_run_and_doctor_make_these_checks(tmp_path):

@@ -11,7 +11,7 @@ import pytest
 from ml_collections import ConfigDict
 
 from agentrl.errors import ConfigError
-from agentrl.modes import serve_env
+from agentrl.modes import reading, serve_env
 from configs.serve_env import get_config
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -48,7 +48,7 @@ def test_fields_that_nobody_reads_are_refused():
 
 def test_missing_fields_have_their_defaults():
   config = ConfigDict(dict(mode='serve_env', serve=dict(host='0.0.0.0')))
-  made = serve_env.read(config)
+  made = reading.read(config)
   assert (made.serve.host, made.serve.port) == ('0.0.0.0', 8000)
 
 

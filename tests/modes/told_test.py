@@ -8,7 +8,7 @@ import pytest
 
 from agentrl.config import record
 from agentrl.errors import ConfigError, EngineError
-from agentrl.modes import evaluate, told, train
+from agentrl.modes import reading, told
 from agentrl.weights import model_card
 from configs import babyai_grpo, evaluate as config_lib
 from tests import tiny
@@ -26,7 +26,7 @@ def trained(**changes):
   config.agent = dict(format='plain', instructions='compact')
   config.rollout.max_context = 777
   config.eval.update(num_tasks=24, horizon=5)
-  run = record(train.read(config))
+  run = record(reading.read(config))
   return model_card.trained_with(run) | changes
 
 
@@ -58,7 +58,7 @@ def check_is_brought(made):
 def test_an_evaluation_takes_what_the_server_tells(make):
   with serving(trained()) as url:
     config = make(url)
-    check_is_brought(evaluate.read(config))
+    check_is_brought(reading.read(config))
     assert told.trained_with(config)['agent']['format'] == 'plain'
 
 
@@ -69,7 +69,7 @@ def test_what_the_command_says_comes_first(make):
     config.rollout.max_context = 900
     config.eval.num_tasks = 7
     config.agent.format = 'react'
-    made = evaluate.read(config)
+    made = reading.read(config)
   assert (made.rollout.max_context, made.eval.num_tasks) == (900, 7)
   assert (made.agent.format, made.agent.instructions) == ('react', 'compact')
 
@@ -79,7 +79,7 @@ def test_another_environment_takes_no_options_over(make):
   with serving(trained()) as url:
     config = make(url)
     config.env.name = 'textcraft'
-    made = evaluate.read(config)
+    made = reading.read(config)
   assert made.env.name == 'textcraft' and 'levels' not in made.env.options
   assert made.agent.format == 'plain'
 
@@ -91,7 +91,7 @@ def test_a_server_that_tells_nothing_brings_nothing(make):
     assert told.trained_with(config) is None
     # As without a server.
     expected = config_lib.get_config()
-    assert evaluate.read(config).agent == evaluate.read(expected).agent
+    assert reading.read(config).agent == reading.read(expected).agent
 
 
 def test_policies_beside_it_play_its_panel():
@@ -122,7 +122,7 @@ def test_files_and_servers_of_its_machine_stay_there():
 def test_what_are_no_sections_is_refused(sections):
   with serving(sections) as url:
     with pytest.raises(ConfigError, match=f'{url} tells trained_with='):
-      evaluate.read(by_url(url))
+      reading.read(by_url(url))
 
 
 @pytest.mark.parametrize(
@@ -136,15 +136,15 @@ def test_what_are_no_sections_is_refused(sections):
 def test_values_are_checked_as_a_command_s_are(sections, match):
   with serving(sections) as url:
     with pytest.raises(ConfigError, match=match):
-      evaluate.read(by_url(url))
+      reading.read(by_url(url))
 
 
 def test_code_of_its_own_is_the_user_s_to_name():
   own = 'tests.envs.own_env_test:SPEC'
   with serving(trained(env={'name': own, 'options': {}})) as url:
     with pytest.raises(ConfigError, match=f'--config.env.name={own}'):
-      evaluate.read(by_url(url))
-    assert evaluate.read(by_url(url, ',env=babyai')).env.name == 'babyai'
+      reading.read(by_url(url))
+    assert reading.read(by_url(url, ',env=babyai')).env.name == 'babyai'
 
 
 @pytest.mark.parametrize('make', [by_url, by_endpoint])
@@ -177,8 +177,8 @@ def test_an_evaluation_does_not_wait_for_ever(tmp_path):
 
 
 def test_checking_waits_for_nobody():
-  made = evaluate.read(by_url(f'http://127.0.0.1:{free_port()}'))
-  assert made.agent == evaluate.read(config_lib.get_config()).agent
+  made = reading.read(by_url(f'http://127.0.0.1:{free_port()}'))
+  assert made.agent == reading.read(config_lib.get_config()).agent
 
 
 def free_port():

@@ -16,6 +16,7 @@ from ml_collections import ConfigDict
 
 from agentrl.config import defaults, read, record, resume
 from agentrl.errors import ConfigError, EnvError
+from agentrl.modes import reading
 from agentrl.parallel import compile_cache
 from agentrl.runtime import cache
 
@@ -314,7 +315,7 @@ def test_every_mode_that_computes_asks_first_where_programs_are(
   # A config of one's own need not have the field.
   values = config.to_dict()
   del values['compile_cache']
-  assert mode.read(ConfigDict(values)).compile_cache is None
+  assert reading.read(ConfigDict(values)).compile_cache is None
 
 
 def test_a_run_goes_on_wherever_its_programs_are(tmp_path):

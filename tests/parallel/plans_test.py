@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from agentrl.models import variants
-from agentrl.modes import train
+from agentrl.modes import reading
 from agentrl.parallel.mesh import AXES
 from agentrl.planning import plan as plan_lib
 from configs import textcraft_grpo
@@ -36,7 +36,7 @@ def plan_of(case):
   config.rollout.max_context = LENGTH
   config.rollout.tasks_per_step = 4
   config.optim.max_tokens = ROWS * LENGTH
-  wanted = train.read(config)
+  wanted = reading.read(config)
   shape = plan_lib.find_shape(wanted.model)
   return plan_lib.make('train', wanted, shape, 80 * 2**30)
 

@@ -9,7 +9,7 @@ import pytest
 from agentrl.errors import CheckpointError, ConfigError, WeightsError
 from agentrl.models import variants
 from agentrl.models.options import TrainModel
-from agentrl.modes import dpo
+from agentrl.modes import reading
 from agentrl.planning import hlo, plan
 from agentrl.planning.footprint import Program
 from agentrl.weights import hf_config, pretrained
@@ -79,7 +79,7 @@ def test_a_run_without_a_checkpoint_is_named(tmp_path):
 
 
 def test_a_pair_lies_in_one_row():
-  wanted = dpo.read(babyai_dpo.get_config())
+  wanted = reading.read(babyai_dpo.get_config())
   work = plan.WORK['dpo'](wanted)
   assert work.length == 2 * wanted.rollout.max_context
   pairs = wanted.algo.minibatch_size
@@ -89,10 +89,9 @@ def test_a_pair_lies_in_one_row():
 
 def test_attempts_are_episodes_of_an_update():
   config = quickstart.get_config('tiny')
-  read = importlib.import_module('agentrl.modes.train').read
-  once = plan.WORK['train'](read(config))
+  once = plan.WORK['train'](reading.read(config))
   config.agent.reflect.attempts = 3
-  thrice = plan.WORK['train'](read(config))
+  thrice = plan.WORK['train'](reading.read(config))
   assert thrice.episodes == 3 * once.episodes
   assert thrice.rows == 3 * once.rows
 
@@ -100,7 +99,7 @@ def test_attempts_are_episodes_of_an_update():
 def test_episodes_longer_than_the_positions_are_refused():
   config = quickstart.get_config('tiny')
   config.rollout.max_context = 8192
-  wanted = importlib.import_module('agentrl.modes.train').read(config)
+  wanted = reading.read(config)
   with pytest.raises(ConfigError, match='max_context=8192 exceeds the 4096'):
     plan.make('train', wanted, variants.get('tiny-1m'), GIB)
 
@@ -121,8 +120,7 @@ def test_episodes_longer_than_the_positions_are_refused():
 def test_every_way_to_learn_can_be_planned(name, arg):
   config = importlib.import_module(f'configs.{name}').get_config(arg)
   config.model.name = 'tiny-1m'
-  mode = importlib.import_module(f'agentrl.modes.{config.mode}')
-  wanted = mode.read(config)
+  wanted = reading.read(config)
   found = plan.make(config.mode, wanted, variants.get('tiny-1m'), 80 * GIB)
   assert found.programs['accumulate'].work.flops > 6 * 984_192 * 64
   assert found.largest.rows >= found.size.rows > 0
@@ -133,7 +131,7 @@ def plan_of(**changes):
   config = textcraft_grpo.get_config('tiny')
   config.rollout.max_context = 512
   config.update_from_flattened_dict(changes)
-  wanted = importlib.import_module('agentrl.modes.train').read(config)
+  wanted = reading.read(config)
   return plan.make('train', wanted, variants.get('tiny-1m'), 80 * GIB)
 
 

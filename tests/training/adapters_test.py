@@ -13,7 +13,7 @@ from agentrl.errors import CheckpointError, ConfigError
 from agentrl.models import lora as lora_lib
 from agentrl.models.lora import Lora
 from agentrl.models.options import TrainModel
-from agentrl.modes import sft, train
+from agentrl.modes import reading
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.training import adapters, checkpoint, language_model
 from agentrl.training.checkpoint import Checkpoints
@@ -147,7 +147,7 @@ def changed(**fields):
 
 
 def read(**fields):
-  return train.read(changed(**fields))
+  return reading.read(changed(**fields))
 
 
 def test_a_config_says_which_adapter_is_trained():
@@ -156,7 +156,7 @@ def test_a_config_says_which_adapter_is_trained():
   assert found.model.lora == Lora(rank=8, targets=('o', 'q'))
   config = babyai_sft.get_config('model=smollm2-135m')
   config.model.lora.rank = 4
-  assert sft.read(config).model.lora == Lora(rank=4)
+  assert reading.read(config).model.lora == Lora(rank=4)
 
 
 def test_an_adapter_is_the_same_in_whatever_order_its_targets_are_named():

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from agentrl.config.evaluation import EXPERT, RANDOM
+from agentrl.config.evaluation import EXPERT, MODEL, RANDOM
 from agentrl.errors import ConfigError
 from agentrl.evaluation.results import PolicyRecord
 from agentrl.inference.chat import ChatClient
@@ -119,7 +119,6 @@ def _open_random(opening: Opening) -> OpenPolicy:
   return opening_lib.writing(opening.record(), None, acting=RandomPolicy)
 
 
-MODEL = 'model'  # whose weights are loaded here
 _KINDS = {
     MODEL: _open_model,
     'server': served.open_server,
