@@ -119,12 +119,17 @@ def main(arguments):
       beside = importlib.import_module('agentrl.viewer.beside')
       folder = workdir.make(_WORKDIR.value)
       print(stack.enter_context(beside.viewer(folder)), flush=True)
+    found = {}
+    if mode in PLANNED and _WORKDIR.value:
+      early = importlib.import_module('agentrl.modes.early')
+      servers = stack.enter_context(early.servers(checked))
+      found['begin_env'] = servers.take
     # Imported late: an environment server needs no accelerator, and XLA_FLAGS
     # must be set before jax is imported.
     module = importlib.import_module(f'agentrl.modes.{mode}')
     gc.freeze()
     gc.enable()
-    module.run(config, _WORKDIR.value)
+    module.run(config, _WORKDIR.value, **found)
 
 
 def _show(config: ConfigDict, checked: Any, paths: Collection[str]) -> None:

@@ -144,6 +144,11 @@ class Learning(Sampling):
   checkpoint: sections.Checkpoint
   track: sections.Track = section(sections.Track)
 
+  @property
+  def plays_expert(self) -> bool:
+    """True if the expert plays in the environment that is learnt in."""
+    raise NotImplementedError
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Train(Learning):
@@ -174,6 +179,10 @@ class Train(Learning):
     """Episodes of a collection."""
     size = self.rollout.group_size * self.agent.reflect.attempts
     return self.rollout.tasks_per_step * size
+
+  @property
+  def plays_expert(self) -> bool:
+    return self.warmstart.episodes > 0
 
   def check(self) -> None:
     super().check()
@@ -262,6 +271,10 @@ class Sft(Learning):
   algo: hyperparams.Sft = section(hyperparams.Sft)
   checkpoint: sections.StepCheckpoint = section(sections.StepCheckpoint)
 
+  @property
+  def plays_expert(self) -> bool:
+    return self.data.expert_episodes > 0
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Dpo(Learning):
@@ -274,6 +287,10 @@ class Dpo(Learning):
   pairs: sections.Pairs = section(sections.Pairs)
   algo: hyperparams.Dpo = section(hyperparams.Dpo)
   checkpoint: sections.StepCheckpoint = section(sections.StepCheckpoint)
+
+  @property
+  def plays_expert(self) -> bool:
+    return self.warmstart.episodes > 0 or self.pairs.with_expert
 
   def check(self) -> None:
     super().check()
@@ -308,6 +325,10 @@ class AgentEvol(Learning):
   explore: sections.Explore = section(sections.Explore)
   algo: hyperparams.AgentEvol = section(hyperparams.AgentEvol)
   checkpoint: sections.RoundCheckpoint = section(sections.RoundCheckpoint)
+
+  @property
+  def plays_expert(self) -> bool:
+    return self.data.expert_episodes > 0
 
   def check(self) -> None:
     super().check()

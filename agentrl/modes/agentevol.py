@@ -28,7 +28,8 @@ from agentrl.modes import (
 )
 from agentrl.modes.build import Run
 from agentrl.modes.session import Session
-from agentrl.rollout import collect
+from agentrl.rollout import collect, env_server
+from agentrl.rollout.env_server import Begin
 from agentrl.runtime.event_loop import Interrupted
 from agentrl.serving.start import Serving
 from agentrl.training import agentevol, state as state_lib, supervised
@@ -45,9 +46,13 @@ _SHOWN = (
 )
 
 
-def run(config: ConfigDict, workdir: str | None) -> None:
+def run(
+    config: ConfigDict,
+    workdir: str | None,
+    begin_env: Begin = env_server.begin,
+) -> None:
   """Trains as `config` says and leaves everything in `workdir`."""
-  session_lib.run(_run, reading.read(config, workdir), workdir)
+  session_lib.run(_run, reading.read(config, workdir), workdir, begin_env)
 
 
 def _run(session: Session) -> None:

@@ -150,6 +150,7 @@ def _enter(session: Session, member: Member, expert: bool) -> Arena:
           config.env,
           task_file=config.env.task_file,
           expert=expert and learns,
+          begin=session.begin_env,
       )
   )
   tasks = environment.tasks('train')

@@ -24,7 +24,7 @@ def build_data(session: Session) -> tuple[Run, Any, list[Episode]]:
   files nor the expert.
   """
   config, data = session.config, session.config.data
-  setup = build.make_setup(session, expert=data.expert_episodes > 0)
+  setup = build.make_setup(session, expert=config.plays_expert)
   path = session.directory / 'episodes' / 'demonstrations.jsonl'
   if setup.checkpoints.latest is not None:
     run, params = build.make_run(setup, lambda: [])  # there is a tokenizer

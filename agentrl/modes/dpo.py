@@ -31,22 +31,28 @@ from agentrl.modes.session import Session
 from agentrl.rollout import (
     collector as collector_lib,
     demonstrations as conversion,
+    env_server,
 )
+from agentrl.rollout.env_server import Begin
 from agentrl.serving.start import Serving
 from agentrl.training import supervised
 from agentrl.types import Episode
 
 
-def run(config: ConfigDict, workdir: str | None) -> None:
+def run(
+    config: ConfigDict,
+    workdir: str | None,
+    begin_env: Begin = env_server.begin,
+) -> None:
   """Trains as `config` says and leaves everything in `workdir`."""
-  session_lib.run(_run, reading.read(config, workdir), workdir)
+  session_lib.run(_run, reading.read(config, workdir), workdir, begin_env)
 
 
 def _run(session: Session) -> None:
   config: modes.Dpo = session.config
   setup = build.make_setup(
       session,
-      expert=config.warmstart.episodes > 0 or config.pairs.with_expert,
+      expert=config.plays_expert,
   )
   run, params = build.make_run(
       setup,

@@ -14,7 +14,8 @@ from agentrl import config as config_lib
 from agentrl.config import resume
 from agentrl.errors import AgentrlError, CheckpointError, DivergedError
 from agentrl.parallel import compile_cache, distributed, ranks
-from agentrl.rollout import seeds
+from agentrl.rollout import env_server, seeds
+from agentrl.rollout.env_server import Begin
 from agentrl.runtime import lock, workdir as workdir_lib
 from agentrl.runtime.event_loop import EventLoop, Interrupted
 
@@ -30,6 +31,7 @@ class Session:
     stack: ends what the run starts.
     console: quiet in all processes but the first.
     resumed: True if the workdir holds this very run.
+    begin_env: begins to start an environment server.
   """
 
   config: Any
@@ -38,6 +40,7 @@ class Session:
   stack: contextlib.ExitStack
   console: rich.console.Console
   resumed: bool
+  begin_env: Begin = env_server.begin
 
   @property
   def first(self) -> bool:
@@ -70,7 +73,10 @@ def opening(console: rich.console.Console, directory: pathlib.Path) -> None:
 
 
 def run(
-    mode: Callable[[Session], None], config: Any, workdir: str | None
+    mode: Callable[[Session], None],
+    config: Any,
+    workdir: str | None,
+    begin_env: Begin = env_server.begin,
 ) -> None:
   """Runs `mode(session)`; the same command continues it.
 
@@ -78,6 +84,7 @@ def run(
     mode: of those that learn.
     config: its config; the workdir keeps it.
     workdir: gets all that the run leaves.
+    begin_env: see `Session`.
 
   Raises:
     AgentrlError: something that the user can mend.
@@ -100,7 +107,7 @@ def run(
       opening(console, directory)
       if first and (message := resume.lengthened(record, directory)):
         console.print(message, highlight=False, soft_wrap=True)
-      mode(Session(config, directory, loop, stack, console, resumed))
+      mode(Session(config, directory, loop, stack, console, resumed, begin_env))
   # Only now is a checkpoint complete that was being written.
   except Interrupted:
     print(f'Stopped. {workdir_lib.way_on(directory)}')

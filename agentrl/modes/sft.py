@@ -19,14 +19,20 @@ from agentrl.modes import (
     session as session_lib,
 )
 from agentrl.modes.session import Session
+from agentrl.rollout import env_server
+from agentrl.rollout.env_server import Begin
 from agentrl.training import supervised
 from agentrl.training.state import TrainState
 from agentrl.types import Episode
 
 
-def run(config: ConfigDict, workdir: str | None) -> None:
+def run(
+    config: ConfigDict,
+    workdir: str | None,
+    begin_env: Begin = env_server.begin,
+) -> None:
   """Trains as `config` says and leaves everything in `workdir`."""
-  session_lib.run(_run, reading.read(config, workdir), workdir)
+  session_lib.run(_run, reading.read(config, workdir), workdir, begin_env)
 
 
 def _run(session: Session) -> None:

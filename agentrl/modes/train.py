@@ -29,7 +29,8 @@ from agentrl.modes import (
 from agentrl.modes.build import Arena, Run, Setup
 from agentrl.modes.session import Session
 from agentrl.parallel import distributed, ranks, sharding
-from agentrl.rollout import collector as collector_lib
+from agentrl.rollout import collector as collector_lib, env_server
+from agentrl.rollout.env_server import Begin
 from agentrl.rollout.sources import Source, Sources
 from agentrl.runtime import workdir as workdir_lib
 from agentrl.runtime.event_loop import Interrupted
@@ -49,9 +50,13 @@ _SHOWN = (
 )
 
 
-def run(config: ConfigDict, workdir: str | None) -> None:
+def run(
+    config: ConfigDict,
+    workdir: str | None,
+    begin_env: Begin = env_server.begin,
+) -> None:
   """Trains as `config` says and leaves everything in `workdir`."""
-  session_lib.run(_run, reading.read(config, workdir), workdir)
+  session_lib.run(_run, reading.read(config, workdir), workdir, begin_env)
 
 
 def _run(session: Session) -> None:
@@ -63,7 +68,7 @@ def _run(session: Session) -> None:
     schedules.make(member.config.horizon)  # one's own is imported now
   setup = build.make_setup(
       session,
-      expert=config.warmstart.episodes > 0,
+      expert=config.plays_expert,
       members=mixture.members(config),
   )
   run, params = build.make_run(setup, functools.partial(_texts, setup))

@@ -1,11 +1,11 @@
-"""An environment server as a child process."""
+"""Environment servers as child processes."""
 
 import json
 import os
 import pathlib
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from agentrl.errors import EnvError
 from agentrl.runtime import children
@@ -16,8 +16,33 @@ _START_S = 60.0
 _LAST_WORDS_S = 2.0  # for a server that ends
 
 
+def command(
+    name: str,
+    options: Mapping[str, Any],
+    *,
+    expert: bool = False,
+    flags: Sequence[str] = (),
+) -> tuple[str, ...]:
+  """The command of a server; the arguments are those of `EnvServer`."""
+  return (
+      sys.executable,
+      '-m',
+      'agentrl.envs.server',
+      f'--env={name}',
+      '--port=0',
+      f'--options={json.dumps(dict(options))}',
+      '--exit_with_parent',
+      *(['--expert'] if expert else []),
+      *flags,
+  )
+
+
 class EnvServer:
-  """The server; it ends with this process."""
+  """The server; it ends with this process.
+
+  Attributes:
+    command: that started it.
+  """
 
   def __init__(
       self,
@@ -26,31 +51,26 @@ class EnvServer:
       *,
       expert: bool = False,
       flags: Sequence[str] = (),
+      wait: bool = True,
   ):
-    """Starts the server and waits until it listens.
+    """Starts the server.
 
     Args:
       name: of the environment.
       options: its options.
       expert: whether it offers the expert's actions.
       flags: more of `python -m agentrl.envs.server`.
+      wait: whether to return when it listens; else at once, and it is of no use
+        before `wait` was called.
 
     Raises:
-      EnvError: it did not start; quotes its last words.
+      EnvError: as `wait`.
     """
-    self._command = [
-        sys.executable,
-        '-m',
-        'agentrl.envs.server',
-        f'--env={name}',
-        '--port=0',
-        f'--options={json.dumps(dict(options))}',
-        '--exit_with_parent',
-        *(['--expert'] if expert else []),
-        *flags,
-    ]
+    self.command = command(name, options, expert=expert, flags=flags)
     self._name = name
-    self._start()
+    self._spawn()
+    if wait:
+      self.wait()
 
   @property
   def url(self) -> str:
@@ -70,22 +90,12 @@ class EnvServer:
     """The ending of a server that died, and the last lines that it wrote."""
     return f'{self._child.ending()}: {self._child.last_words()}'
 
-  def restart(self) -> None:
-    """Starts the server again after it died, on another port."""
-    self.stop()
-    self._start()
+  def wait(self) -> None:
+    """Returns when the server listens.
 
-  def stop(self) -> None:
-    """Ends the child; never hangs."""
-    self._child.stop()
-
-  def _start(self) -> None:
-    path = filter(None, [str(_ROOT), os.environ.get('PYTHONPATH')])
-    self._child = Child(
-        self._command,
-        name=f'{self._name} server',
-        env=children.environment() | {'PYTHONPATH': os.pathsep.join(path)},
-    )
+    Raises:
+      EnvError: it did not start; quotes its last words.
+    """
     try:
       line = self._child.read_line(_START_S)
       self._url = f'http://127.0.0.1:{json.loads(line)["port"]}'
@@ -101,3 +111,79 @@ class EnvServer:
       raise EnvError(
           f'The {self._name} server {how}: {self._child.last_words()}'
       ) from error
+
+  def restart(self) -> None:
+    """Starts the server again after it died, on another port."""
+    self.stop()
+    self._spawn()
+    self.wait()
+
+  def hang_up(self) -> None:
+    """Asks the child to end; returns at once."""
+    self._child.hang_up()
+
+  def stop(self) -> None:
+    """Ends the child; never hangs."""
+    self._child.stop()
+
+  def _spawn(self) -> None:
+    path = filter(None, [str(_ROOT), os.environ.get('PYTHONPATH')])
+    self._child = Child(
+        self.command,
+        name=f'{self._name} server',
+        env=children.environment() | {'PYTHONPATH': os.pathsep.join(path)},
+    )
+
+
+class Begin(Protocol):
+  """Begins to start a server, for whoever calls its `wait`."""
+
+  def __call__(
+      self, name: str, options: Mapping[str, Any], *, expert: bool
+  ) -> EnvServer:
+    ...
+
+
+def begin(
+    name: str, options: Mapping[str, Any], *, expert: bool = False
+) -> EnvServer:
+  """A server that is starting; see `EnvServer`."""
+  return EnvServer(name, options, expert=expert, wait=False)
+
+
+class Starting:
+  """Servers that start while this process does something else.
+
+  Its `take` is a `Begin`: it gives a server that was begun with the same
+  arguments, once, or else a new one.
+  """
+
+  def __init__(self) -> None:
+    self._servers: list[EnvServer] = []
+
+  def begin(
+      self, name: str, options: Mapping[str, Any], *, expert: bool
+  ) -> None:
+    """Begins to start a server."""
+    self._servers.append(begin(name, options, expert=expert))
+
+  def take(
+      self, name: str, options: Mapping[str, Any], *, expert: bool
+  ) -> EnvServer:
+    """A server that is starting; it is the caller's from now on."""
+    wanted = command(name, options, expert=expert)
+    for server in self._servers:
+      if server.command == wanted:
+        self._servers.remove(server)
+        return server
+    return begin(name, options, expert=expert)
+
+  def __enter__(self) -> 'Starting':
+    return self
+
+  def __exit__(self, *exc_info) -> None:
+    """Stops those that nobody took."""
+    for server in self._servers:
+      server.hang_up()
+    for server in self._servers:
+      server.stop()

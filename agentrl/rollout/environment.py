@@ -9,7 +9,8 @@ from agentrl.envs import options
 from agentrl.envs.client import EnvClient
 from agentrl.envs.pool import EnvPool
 from agentrl.http import auth
-from agentrl.rollout.env_server import EnvServer
+from agentrl.rollout import env_server
+from agentrl.rollout.env_server import Begin, EnvServer
 from agentrl.rollout.task_lists import TaskLists
 from agentrl.runtime.event_loop import EventLoop
 
@@ -26,6 +27,7 @@ class Environment(TaskLists):
       *,
       task_file: str | None = None,
       expert: bool = False,
+      begin: Begin = env_server.begin,
   ):
     """Starts or finds the servers.
 
@@ -34,6 +36,7 @@ class Environment(TaskLists):
       env: which environment, and where.
       task_file: an item file of tasks to train on; None: the train list.
       expert: whether the servers must offer the expert's actions.
+      begin: begins to start a server.
 
     Raises:
       ConfigError: a URL has a server of another environment, or no expert.
@@ -47,7 +50,10 @@ class Environment(TaskLists):
     if not env.urls:
       try:
         for _ in range(env.workers):
-          self._children.append(EnvServer(env.name, env.options, expert=expert))
+          child = begin(env.name, env.options, expert=expert)
+          self._children.append(child)
+        for child in self._children:
+          child.wait()
       except BaseException:
         self.close()  # do not leave half of them behind
         raise
@@ -85,6 +91,8 @@ class Environment(TaskLists):
         self._connect()
 
   def close(self) -> None:
+    for child in self._children:
+      child.hang_up()
     for child in self._children:
       child.stop()
 

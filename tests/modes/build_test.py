@@ -168,8 +168,8 @@ def test_a_start_that_is_gone_is_named(make_setup, tmp_path, fields, said):
 class NoServer(TaskLists, contextlib.nullcontext):
   """The tasks of an environment whose server is not asked."""
 
-  def __init__(self, loop, env, *, task_file, expert):
-    del loop, expert
+  def __init__(self, loop, env, *, task_file, **how):
+    del loop, how
     TaskLists.__init__(self, env, task_file)
     contextlib.nullcontext.__init__(self, self)
 
