@@ -86,11 +86,20 @@ def push(run: Run, serving: Serving, params: Any, version: int) -> None:
 
 
 class Phases:
-  """The phases of a run, printed as they begin with the time since the first."""
+  """The phases of a run, printed as they begin with the time since its start."""
 
-  def __init__(self, console: rich.console.Console, names: Sequence[str]):
-    self._console, self._names = console, list(names)
-    self._began = time.monotonic()
+  def __init__(
+      self, console: rich.console.Console, names: Sequence[str], began: float
+  ):
+    """Keeps the parts.
+
+    Args:
+      console: to print on.
+      names: of the phases that are planned, in their order.
+      began: the start of the run by `time.monotonic`. A tokenizer's expert may
+        play for half a minute before the first phase.
+    """
+    self._console, self._names, self._began = console, list(names), began
 
   def begin(self, name: str) -> None:
     """Prints the place of a phase among all; one that is not planned is silent."""

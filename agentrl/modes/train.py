@@ -90,7 +90,9 @@ def _run(session: Session) -> None:
       learning.AFTER: evaluates,
   }
   phases = learning.Phases(
-      session.console, [name for name, due in planned.items() if due]
+      session.console,
+      [name for name, due in planned.items() if due],
+      run.record.began,
   )
   if resumed:
     state = rl.new_state(run.network, params, tx, config.algo)

@@ -27,6 +27,9 @@ class RunRecord:
   """Lines of `metrics.jsonl`, totals and evaluations of a run.
 
   Every process of several counts; process 0 writes.
+
+  Attributes:
+    began: when this process began to count seconds, by `time.monotonic`.
   """
 
   def __init__(
@@ -48,7 +51,7 @@ class RunRecord:
     self._directory, self._console = directory, console
     self._writes = writes
     self._trackers = dict(trackers or {})
-    self._began = time.monotonic()
+    self.began = time.monotonic()
     self._wall_s = 0.0
     self._tokens = 0.0
     self._compile_wait_s = 0.0  # in steps
@@ -321,4 +324,4 @@ class RunRecord:
 
   def _elapsed(self) -> float:
     """Seconds of the whole run, earlier processes included."""
-    return self._wall_s + time.monotonic() - self._began
+    return self._wall_s + time.monotonic() - self.began

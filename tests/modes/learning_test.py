@@ -2,13 +2,16 @@
 
 import copy
 import dataclasses
+import io
 import json
 import shutil
+import time
 import types
 
 import aiohttp
 import jax
 import pytest
+import rich.console
 
 from agentrl import config as config_lib
 from agentrl.algos import sft
@@ -580,3 +583,12 @@ def test_the_experts_failures_are_not_imitated(make_run, said):
       'max_context': config.rollout.max_context,
       'stumbles': 0.25,
   }
+
+
+def test_phases_count_what_came_before_the_first():
+  """As "Done in" does: a tokenizer's expert may play for half a minute."""
+  console = rich.console.Console(file=io.StringIO())
+  phases = learning.Phases(console, ['a', 'b'], time.monotonic() - 31)
+  phases.begin('unplanned')
+  phases.begin('b')
+  assert console.file.getvalue() == 'Phase 2/2, after 0:31: b\n'

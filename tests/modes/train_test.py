@@ -72,7 +72,7 @@ def test_without_a_warm_start_the_policy_is_evaluated_once(
       ),
   )
   run, params = make_run(read(**{'warmstart.episodes': 0})), object()
-  phases = learning.Phases(rich.console.Console(quiet=True), ())
+  phases = learning.Phases(rich.console.Console(quiet=True), (), 0.0)
   assert learning.warm_up(run, None, params, phases) == (params, 0)
   assert evaluated == [('before', 0, 0, 0, 'eval')]
 
