@@ -275,21 +275,31 @@ def test_a_dry_run_says_what_a_run_brought(enter, tmp_path):
 
 
 def test_a_dry_run_plans_what_a_run_needs(tmp_path):
-  workdir = tmp_path / 'run'
-  result = launch(
+  workdir, programs = tmp_path / 'run', tmp_path / 'programs'
+  command = (
       '--dry_run',
       '--config=configs/quickstart.py:algo=ppo,tiny',
+      '--config.mesh.fsdp=2',
       '--device_memory_gib=24',
+      f'--config.compile_cache={programs}',
       f'--workdir={workdir}',
   )
+  result = launch(*command)
   assert result.returncode == 0, result.stderr
   found = shown_values(result)
   assert found['mode'] == ("'train'", 'config')
   assert found['horizon.turns'][0] == '(3, 6)'
-  assert {origin for _, origin in found.values()} <= {'default', 'config'}
+  flags = {path for path, (_, origin) in found.items() if origin == 'flag'}
+  assert flags == {'mesh.fsdp', 'compile_cache'}
   assert not workdir.exists()
-  assert 'Plan of tiny-1m, 984,192 parameters, on 1 device' in result.stdout
+  assert 'Plan of tiny-1m, 984,192 parameters, on 2 devices' in result.stdout
   assert 'that fits 24 GiB beside the embedded engine' in result.stdout
+  assert 'collectives of a device' in result.stdout
+  # From compiled programs that are read it is the same.
+  kept = {path.name for path in programs.glob('*-cache')}
+  assert any('accumulate' in name for name in kept)
+  assert launch(*command).stdout == result.stdout
+  assert {path.name for path in programs.glob('*-cache')} == kept
 
 
 def test_a_dry_run_refuses_what_a_run_would(enter):

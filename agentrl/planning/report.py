@@ -8,6 +8,7 @@ import rich.console
 import rich.table
 
 from agentrl.errors import ConfigError
+from agentrl.parallel import compile_cache
 from agentrl.planning import card, plan as plan_lib
 from agentrl.planning.plan import Plan
 
@@ -37,6 +38,7 @@ def show(mode: str, config: Any, memory_gib: float | None) -> None:
         ' config.json.'
     )
     return
+  compile_cache.use(config.compile_cache)
   plan_lib.simulate(config.mesh)
   memory_gib = MEMORY_GIB if memory_gib is None else memory_gib
   total = int(memory_gib * _GIB)
