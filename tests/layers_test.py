@@ -236,6 +236,25 @@ for name in sys.argv[1:]:
   importlib.import_module(f'configs.{name}').get_config()
   assert 'jax' not in sys.modules, name
 """
+# Of packages that join the worlds, what is imported before jax, or without it.
+WITHOUT_JAX = (
+    'modes.early',
+    'modes.preflight',
+    'modes.reading',
+    'modes.serve_env',
+    'modes.source',
+    'modes.told',
+    'modes.view',
+    'serving.remote',
+    'weights.finding',
+)
+IMPORT = """
+import importlib, sys
+
+for name in sys.argv[1:]:
+  importlib.import_module(f'agentrl.{name}')
+  assert 'jax' not in sys.modules, name
+"""
 
 
 def run(code, *arguments):
@@ -252,3 +271,7 @@ def test_configs_are_built_without_jax():
   names = [file.stem for file in files if 'def get_config' in file.read_text()]
   assert 'quickstart' in names
   run(CONFIG, *names)
+
+
+def test_what_reads_a_config_imports_no_jax():
+  run(IMPORT, *WITHOUT_JAX)
