@@ -22,7 +22,13 @@ from agentrl.data import packing
 from agentrl.models import lora as lora_lib, transformer, value_head, variants
 from agentrl.models.config import TransformerConfig
 from agentrl.models.options import Model, TrainModel
-from agentrl.parallel import mesh as mesh_lib, meshes, options, sharding
+from agentrl.parallel import (
+    compile_cache,
+    mesh as mesh_lib,
+    meshes,
+    options,
+    sharding,
+)
 from agentrl.planning import footprint
 from agentrl.planning.footprint import Program, Size
 from agentrl.runtime import workdir as workdir_lib
@@ -138,11 +144,16 @@ def find_shape(model: Model) -> TransformerConfig | None:
   return None
 
 
-def simulate(mesh: options.Mesh) -> None:
-  """Makes this process have the devices that a mesh asks for; -1 counts as 1.
+def simulate(mesh: options.Mesh, programs: str | None) -> None:
+  """Makes this process have the devices that a mesh asks for.
 
   To be called before anything asks jax for its devices.
+
+  Args:
+    mesh: an axis of -1 counts as 1.
+    programs: where compiled ones are kept, see `compile_cache.use`.
   """
+  compile_cache.use(programs)
   sizes = [getattr(mesh, axis) for axis in mesh_lib.AXES]
   jax.config.update('jax_platforms', 'cpu')
   jax.config.update(

@@ -8,7 +8,6 @@ import rich.console
 import rich.table
 
 from agentrl.errors import ConfigError
-from agentrl.parallel import compile_cache
 from agentrl.planning import card, plan as plan_lib
 from agentrl.planning.plan import Plan
 
@@ -38,8 +37,7 @@ def show(mode: str, config: Any, memory_gib: float | None) -> None:
         ' config.json.'
     )
     return
-  compile_cache.use(config.compile_cache)
-  plan_lib.simulate(config.mesh)
+  plan_lib.simulate(config.mesh, config.compile_cache)
   memory_gib = MEMORY_GIB if memory_gib is None else memory_gib
   total = int(memory_gib * _GIB)
   shared = card.shares(config, shape, card.Card(total, free=total))

@@ -128,7 +128,7 @@ def main(argv):
   config = textcraft_grpo.get_config('model=qwen2.5-7b')
   config.mesh.fsdp = GPUS
   wanted = reading.read(config)
-  plan_lib.simulate(wanted.mesh)
+  plan_lib.simulate(wanted.mesh, wanted.compile_cache)
   shape = plan_lib.find_shape(wanted.model)
   plan = plan_lib.make('train', wanted, shape, 80 << 30)
   print("The trainer's peak:", f'{plan.peak / 2**30:.1f} GiB a GPU\n')

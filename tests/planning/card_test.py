@@ -149,7 +149,7 @@ def test_a_plan_says_the_shares_and_refuses_what_does_not_fit(
 ):
   monkeypatch.setenv('XLA_CLIENT_MEM_FRACTION', '0.5')
   monkeypatch.setattr(report.plan_lib, 'make', lambda *args: args[-1])
-  monkeypatch.setattr(report.plan_lib, 'simulate', lambda mesh: None)
+  monkeypatch.setattr(report.plan_lib, 'simulate', lambda *inputs: None)
   monkeypatch.setattr(report, '_tables', lambda plan: [])
   monkeypatch.setattr(report, '_mesh', lambda plan: 'a device')
   seen = []

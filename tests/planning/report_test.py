@@ -36,6 +36,7 @@ CONFIG = types.SimpleNamespace(
     mesh=Mesh(fsdp=8),
     sampler=types.SimpleNamespace(num_slots=128),
     optim=types.SimpleNamespace(max_tokens=32768),
+    compile_cache=None,
 )
 
 
@@ -77,7 +78,7 @@ def test_a_plan_says_that_segments_are_rows():
 
 def shown(monkeypatch, capsys, found, **changes):
   """The words and numbers of each line of a report, of this plan."""
-  monkeypatch.setattr(plan, 'simulate', lambda mesh: None)
+  monkeypatch.setattr(plan, 'simulate', lambda mesh, programs: None)
   monkeypatch.setattr(plan, 'make', lambda *inputs: found)
   config = types.SimpleNamespace(**vars(CONFIG) | changes)
   report.show('train', config, None)
