@@ -122,11 +122,11 @@ def main(arguments):
       beside = importlib.import_module('agentrl.viewer.beside')
       folder = workdir.make(_WORKDIR.value)
       print(stack.enter_context(beside.viewer(folder)), flush=True)
-    found = {}
+    how = {}
     if mode in PLANNED and _WORKDIR.value:
       early = importlib.import_module('agentrl.modes.early')
       servers = stack.enter_context(early.servers(checked))
-      found['begin_env'] = servers.take
+      how['begin_env'] = servers.take
     # Imported late: an environment server needs no accelerator, and XLA_FLAGS
     # must be set before jax is imported.
     module = importlib.import_module(f'agentrl.modes.{mode}')
@@ -135,7 +135,7 @@ def main(arguments):
     # again and again.
     gc.set_threshold(_GARBAGE)
     gc.enable()
-    module.run(config, _WORKDIR.value, **found)
+    module.run(config, _WORKDIR.value, **how)
 
 
 def _show(config: ConfigDict, checked: Any, paths: Collection[str]) -> None:

@@ -44,7 +44,7 @@ def run(
     workdir: str | None,
     begin_env: Begin = env_server.begin,
 ) -> None:
-  """Trains as `config` says and leaves everything in `workdir`."""
+  """Trains as `config` says, and leaves all in `workdir`; see `session.run`."""
   session_lib.run(_run, reading.read(config, workdir), workdir, begin_env)
 
 
