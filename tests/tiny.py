@@ -172,7 +172,9 @@ def optimizer(critic=None):
   return optim.with_critic(tx, optim.make_optimizer(**OPTIMIZER))
 
 
-def make_learner(loss=None, *, mesh=None, temperature=1.0, critic=None):
+def make_learner(
+    loss=None, *, mesh=None, temperature=1.0, critic=None, learns_prompts=False
+):
   """A new state, and the pieces that update it, compiled when first used.
 
   Args:
@@ -180,6 +182,7 @@ def make_learner(loss=None, *, mesh=None, temperature=1.0, critic=None):
     mesh: None: one device.
     temperature: of the sampler.
     critic: a kind of models.value_head.
+    learns_prompts: see `programs.compile_programs`.
   """
   mesh = mesh or one_device()
   tx = optimizer(critic)
@@ -194,6 +197,7 @@ def make_learner(loss=None, *, mesh=None, temperature=1.0, critic=None):
       state,
       temperature=temperature,
       keep_entropy=True,
+      learns_prompts=learns_prompts,
   )
   return state, programs
 
@@ -206,11 +210,12 @@ def new_state():
   return jax.tree.map(jnp.copy, _cached_learner()[0])
 
 
-def programs(loss=None, temperature=1.0):
+def programs(loss=None, temperature=1.0, learns_prompts=False):
   """The compiled pieces on one device, shared by all tests."""
-  if (loss or bound(), temperature) == (bound(), 1.0):
+  options = dict(temperature=temperature, learns_prompts=learns_prompts)
+  if (loss or bound(), *options.values()) == (bound(), 1.0, False):
     return _cached_learner()[1]
-  return _cached_learner(loss, temperature=temperature)[1]
+  return _cached_learner(loss, **options)[1]
 
 
 def random_episode(rng, *, turns=2, valid=True, reward=None, **fields):

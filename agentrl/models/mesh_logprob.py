@@ -38,8 +38,9 @@ def from_hidden(
     positions: jax.Array,
     *,
     first: jax.Array | None = None,
+    wanted: jax.Array | None = None,
     temperature: float = 1.0,
-    chunk: int = 256,
+    chunk: int | None = None,
 ) -> logprob.Scores:
   """`ops.logprob.from_hidden`, on the mesh that is traced with if there is one.
 
@@ -51,8 +52,10 @@ def from_hidden(
     tokens: `[B, T]` int ids.
     positions: `[B, T]` int.
     first: `[B, D]` last state of each row's prefix; `sequence` is 1 then.
+    wanted: `[B, T]` bool, the tokens whose scores are read; others get 0. None:
+      all of them.
     temperature: of the sampler.
-    chunk: columns per piece, of those that a device has; static.
+    chunk: tokens of a device at a time, see `in_chunks`; static.
   """
   tied = module.config.tie_embeddings
   kernel = params['embed' if tied else 'lm_head']
@@ -68,32 +71,37 @@ def from_hidden(
         tokens,
         positions,
         first=first,
+        wanted=wanted,
         temperature=temperature,
         chunk=chunk,
     )
 
-  def predict(kernel, states, firsts):
+  def predict(kernel, states, tokens, wanted):
     whole = _whole(kernel, 1 if tied else 0, module.dtype)
 
-    def score(hidden, targets):
+    def score(states, targets):
       return logprob.from_logits(
-          unembed(whole, hidden),
+          unembed(whole, states),
           targets,
           temperature=temperature,
           axis=TENSOR if _split(TENSOR) else None,
       )
 
-    return logprob.in_chunks(score, states, firsts, chunk=chunk)
+    # Where parts of the vocabulary are summed up, all devices take part.
+    axes = _split(*BATCH_AXES, SEQUENCE) if _split(TENSOR) else ()
+    return logprob.in_chunks(
+        score, states, tokens, wanted, chunk=chunk, axes=axes
+    )
 
   rows = P(_split(*BATCH_AXES), _split(SEQUENCE))
   width, vocab = _split(FSDP), _split(TENSOR)
   predict = jax.shard_map(
       predict,
-      in_specs=(P(vocab, width) if tied else P(width, vocab), rows, rows),
+      in_specs=(P(vocab, width) if tied else P(width, vocab), rows, rows, rows),
       out_specs=rows,
   )
   predict = functools.partial(predict, kernel)
-  return logprob.of_tokens(predict, hidden, tokens, positions, first)
+  return logprob.of_tokens(predict, hidden, tokens, positions, first, wanted)
 
 
 def _split(*axes: str) -> tuple[str, ...]:

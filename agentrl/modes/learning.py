@@ -168,7 +168,7 @@ def warm_start(run: Run, params: Any, episodes: Sequence[Episode]) -> Any:
           warm.minibatch_size,
           config.optim.max_tokens,
           session.seed('warmstart'),
-          share_prefixes=not warm.prompt_weight,
+          learns_prompts=warm.prompt_weight > 0,
       ),
       rate=lambda total: Rate(warm.lr, warm.warmup_steps, warm.schedule, total),
       loss=functools.partial(sft.loss, prompt_weight=warm.prompt_weight),

@@ -49,8 +49,14 @@ def _run(session: Session) -> None:
         highlight=False,
     )
     heldout = None
-  loss = functools.partial(sft.loss, prompt_weight=config.algo.prompt_weight)
-  learner = offline.make_learner(run, params, len(train), loss)
+  weight = config.algo.prompt_weight
+  learner = offline.make_learner(
+      run,
+      params,
+      len(train),
+      functools.partial(sft.loss, prompt_weight=weight),
+      learns_prompts=weight > 0,
+  )
   del params  # the learner has a copy, which its first update donates
   resumed = run.checkpoints.latest is not None
   if resumed:

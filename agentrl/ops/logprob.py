@@ -1,10 +1,9 @@
 """Log-probabilities of tokens. The only file that shifts.
 
 A decoder's state at t predicts token t + 1. Everything that leaves this file
-describes the token at its own index (what `in_chunks` gives goes by way of
-`of_tokens`); the token at position 0, which nothing predicts, gets 0. Segments
-of a row may all continue one shared prefix: its last state predicts the first
-token of each.
+describes the token at its own index; the token at position 0, which nothing
+predicts, gets 0. Segments of a row may all continue one shared prefix: its last
+state predicts the first token of each.
 """
 
 import functools
@@ -18,25 +17,33 @@ import jax.numpy as jnp
 Scores = tuple[jax.Array, jax.Array]
 
 
+# States whose logits are computed at a time. A chunk is computed if any of its
+# tokens is wanted, so small ones waste less. On a GPU few rows do not pay for
+# reading the output kernel, and for adding up its gradient.
+_CHUNK_CPU, _CHUNK = 256, 1024
+
+
 def shift_right(
     x: jax.Array, positions: jax.Array, first: jax.Array | None = None
 ) -> jax.Array:
   """`x` of the state at t - 1 at index t; 0 at position 0.
 
   Args:
-    x: `[B, T]`, computed from the state at each index.
+    x: `[B, T, ...]`, computed from the state at each index.
     positions: `[B, T]` int; those of a segment follow each other, and begin
       with 0 or with the length of the prefix that all segments of a row have.
-    first: `[B, T]` or `[B, 1]`, computed from the last state of that prefix;
-      None without one.
+    first: `[B, T, ...]` or `[B, 1, ...]`, computed from the last state of that
+      prefix; None without one.
   """
-  chex.assert_equal_shape([x, positions])
-  moved = jnp.pad(x[:, :-1], ((0, 0), (1, 0)))
+  chex.assert_equal_shape_prefix([x, positions], 2)
+  rest = x.ndim - 2
+  moved = jnp.pad(x[:, :-1], ((0, 0), (1, 0)) + ((0, 0),) * rest)
+  spread = lambda mask: mask.reshape(*mask.shape, *(1,) * rest)
   if first is not None:
     # A segment that starts at P follows none that ends at P - 1.
     start = jnp.diff(positions, axis=1, prepend=-2) != 1
-    moved = jnp.where(start, first, moved)
-  return jnp.where(positions > 0, moved, 0)
+    moved = jnp.where(spread(start), first, moved)
+  return jnp.where(spread(positions > 0), moved, 0)
 
 
 def from_logits(
@@ -88,10 +95,11 @@ def from_hidden(
     positions: jax.Array,
     *,
     first: jax.Array | None = None,
+    wanted: jax.Array | None = None,
     temperature: float = 1.0,
-    chunk: int = 256,
+    chunk: int | None = None,
 ) -> Scores:
-  """`from_logits` without ever holding `[B, T, V]`: chunks along T.
+  """`from_logits` without ever holding `[B, T, V]`: a chunk of tokens at a time.
 
   Each chunk's logits are computed again in the backward pass.
 
@@ -102,27 +110,29 @@ def from_hidden(
     positions: `[B, T]` int, see `shift_right`.
     first: `[B, D]` last state of the prefix that a row's segments continue;
       None without one.
+    wanted: `[B, T]` bool, see `in_chunks`; None: all tokens.
     temperature: of the sampler; divides the logits.
-    chunk: columns per piece; static.
+    chunk: see `in_chunks`.
 
   Returns:
     `[B, T]` log-probabilities and `[B, T]` entropies, each at the index of its
     token.
   """
 
-  def score(hidden, targets):
-    return from_logits(unembed(hidden), targets, temperature=temperature)
+  def score(states, targets):
+    return from_logits(unembed(states), targets, temperature=temperature)
 
   predict = functools.partial(in_chunks, score, chunk=chunk)
-  return of_tokens(predict, hidden, tokens, positions, first)
+  return of_tokens(predict, hidden, tokens, positions, first, wanted)
 
 
 def of_tokens(
-    predict: Callable[..., tuple[Scores, Scores | None]],
+    predict: Callable[[jax.Array, jax.Array, jax.Array], Scores],
     hidden: jax.Array,
     tokens: jax.Array,
     positions: jax.Array,
     first: jax.Array | None,
+    wanted: jax.Array | None,
 ) -> Scores:
   """`from_hidden` for any function that scores the states.
 
@@ -132,67 +142,79 @@ def of_tokens(
     tokens: `[B, T]` int ids.
     positions: `[B, T]` int.
     first: `[B, D]` last state of the prefix; None without one.
+    wanted: `[B, T]` bool; None: all tokens.
   """
   chex.assert_equal_shape([tokens, positions])
-  following = jnp.pad(tokens[:, 1:], ((0, 0), (0, 1)))
-  scores, firsts = predict(
-      (hidden, following), None if first is None else (first, tokens)
+  predicted = positions > 0
+  wanted = predicted if wanted is None else wanted & predicted
+  states = shift_right(
+      hidden, positions, None if first is None else first[:, None]
   )
-  logprobs, entropy = (
-      shift_right(x, positions, says)
-      for x, says in zip(scores, firsts or (None, None), strict=True)
-  )
-  return logprobs, entropy
+  return predict(states, tokens, wanted)
 
 
 def in_chunks(
     score: Callable[[jax.Array, jax.Array], Scores],
-    states: tuple[jax.Array, jax.Array],
-    firsts: tuple[jax.Array, jax.Array] | None,
+    states: jax.Array,
+    tokens: jax.Array,
+    wanted: jax.Array,
     *,
-    chunk: int,
-) -> tuple[Scores, Scores | None]:
-  """Scores of the tokens that follow; rows and columns do not mix.
+    chunk: int | None = None,
+    axes: tuple[str, ...] = (),
+) -> Scores:
+  """Scores of the wanted tokens, 0 for others.
+
+  Wanted tokens come first, in order, and chunks without any are left out: a
+  loss of agents reads sampled tokens, which are few. The shapes are those of all
+  tokens, so their number needs no program of its own.
 
   Args:
-    score: `[B, t, D]` states and `[B, t]` ids to scores; of a single state to
-      those of all ids of its row.
-    states: `[B, T, D]`, and `[B, T]` the ids that follow.
-    firsts: `[B, D]` last states of prefixes, and `[B, T]` the ids of their
-      rows; None without prefixes.
-    chunk: columns per piece; static.
+    score: `[N, D]` states and `[N]` ids to scores.
+    states: `[B, T, D]` that predict the tokens, see `shift_right`.
+    tokens: `[B, T]` int ids.
+    wanted: `[B, T]` bool.
+    chunk: tokens at a time; static. None: what suits the machine.
+    axes: of a mesh, inside a shard_map over it, whose devices leave out the same
+      chunks, because others exchange numbers in `score`.
 
   Returns:
-    `[B, T]` log-probabilities and `[B, T]` entropies, at the index of the
-    state, and those from the prefixes' states.
+    `[B, T]` log-probabilities and `[B, T]` entropies.
   """
-  hidden, targets = states
-  batch, length, _ = hidden.shape
-  first, tokens = (None, targets) if firsts is None else firsts
+  chex.assert_equal_shape([tokens, wanted])
+  if chunk is None:
+    chunk = _CHUNK_CPU if jax.default_backend() == 'cpu' else _CHUNK
+  keep = lambda x: jnp.where(wanted, x.reshape(wanted.shape), 0)
+  flat = states.reshape(-1, states.shape[-1]), tokens.ravel()
+  size = tokens.size
+  if size <= chunk:
+    logprobs, entropy = jax.checkpoint(score)(*flat)
+    return keep(logprobs), keep(entropy)
+  order = jnp.argsort(~wanted.ravel(), stable=True)
+  count = jnp.sum(wanted)
+  count = jax.lax.pmax(count, axes) if axes else count
 
+  def nothing(states, targets):
+    del states
+    zeros = (0 * targets).astype(jnp.float32)  # on the devices of the targets
+    return zeros, zeros
+
+  # Outside of the condition: what a branch keeps is kept for each chunk.
   @jax.checkpoint
   def say(piece):
-    hidden, targets, tokens = piece
-    scores = score(hidden, targets)
-    if first is None:
-      return scores, None
-    # Again for each piece, though once would do: XLA's CPU backend gives no
-    # order to what devices exchange in a loop and beside it, and processes
-    # that differ in it fail.
-    firsts = score(first[:, None], tokens)
-    return scores, tuple(jnp.broadcast_to(x, tokens.shape) for x in firsts)
+    start, *piece = piece
+    return jax.lax.cond(start < count, score, nothing, *piece)
 
-  pieces = (hidden, targets, tokens)
-  if length <= chunk:
-    return say(pieces)
-  extra = -length % chunk
+  def split(x):
+    x = jnp.take(x, order, axis=0, unique_indices=True, mode='clip')
+    x = jnp.pad(x, ((0, -size % chunk),) + ((0, 0),) * (x.ndim - 1))
+    return x.reshape(-1, chunk, *x.shape[1:])
 
-  def split(x):  # [B, T, ...] -> [pieces, B, chunk, ...]
-    x = jnp.pad(x, ((0, 0), (0, extra)) + ((0, 0),) * (x.ndim - 2))
-    x = x.reshape(batch, -1, chunk, *x.shape[2:])
-    return jnp.moveaxis(x, 1, 0)
+  pieces = jax.tree.map(split, flat)
+  starts = chunk * jnp.arange(len(pieces[1]))
 
   def merge(x):
-    return jnp.moveaxis(x, 0, 1).reshape(batch, -1)[:, :length]
+    rest = jnp.zeros_like(x, shape=size)
+    return keep(rest.at[order].set(x.ravel()[:size], unique_indices=True))
 
-  return jax.tree.map(merge, jax.lax.map(say, jax.tree.map(split, pieces)))
+  logprobs, entropy = jax.lax.map(say, (starts, *pieces))
+  return merge(logprobs), merge(entropy)

@@ -79,8 +79,8 @@ class LastUpdate(NamedTuple):
 
   They come from the pass that made the gradient, under the parameters before
   that update; nothing is computed for them. NaN marks tokens that no update
-  computed: those of prompts that a group shares, and whole rows that the loss
-  does not see.
+  computed: those that were not sampled, and whole rows that the loss does not
+  see.
 
   Attributes:
     logprobs: `[B, T]`.
@@ -349,7 +349,8 @@ def _fit(
       for kept, places in result.outputs:
         collate.unpack(distributed.to_host(kept.logprobs), places, old)
     if minibatch >= hyperparams.updates - hyperparams.minibatches:
-      _keep(last, result.outputs, minibatch % hyperparams.minibatches)
+      number = minibatch % hyperparams.minibatches
+      _keep(last, result.outputs, number, batch.completion_mask)
     skips = programs_lib.count_skips(skips, metrics) if metrics else skips
     if metrics.get('train/skipped'):
       skipped += 1
@@ -380,8 +381,20 @@ def no_update(batch: TokenBatch) -> LastUpdate:
   )
 
 
-def _keep(last: LastUpdate, outputs: Sequence[Any], minibatch: int) -> None:
-  """Writes the outputs of an update's microbatches to their rows."""
+def _keep(
+    last: LastUpdate,
+    outputs: Sequence[Any],
+    minibatch: int,
+    sampled: np.ndarray,
+) -> None:
+  """Writes the outputs of an update's microbatches to their rows.
+
+  Args:
+    last: written to.
+    outputs: of the update.
+    minibatch: its number in the epoch.
+    sampled: `[B, T]` bool; other tokens have no outputs.
+  """
   for microbatch, (kept, places) in enumerate(outputs):
     for values, rows in (
         (kept.logprobs, last.logprobs),
@@ -389,6 +402,7 @@ def _keep(last: LastUpdate, outputs: Sequence[Any], minibatch: int) -> None:
     ):
       if values is not None:
         collate.unpack(distributed.to_host(values), places, rows)
+        rows[~sampled] = np.nan
     for place in places:
       last.placements[place.row] = (
           minibatch,

@@ -53,7 +53,7 @@ _BROKEN = 'train/broken'
 class Scores(NamedTuple):
   """Outputs of the networks for a batch, `[B, T]`; values only with a critic."""
 
-  logprobs: Any
+  logprobs: Any  # of sampled tokens; others have 0, see `compile_programs`
   values: Any = None  # V(tokens[b, :t])
   next_values: Any = None  # V(tokens[b, :t + 1]): after the last, a bootstrap
 
@@ -115,6 +115,7 @@ def compile_programs(
     temperature: float = 1.0,
     base: lora.Base | None = None,
     keep_entropy: bool = False,
+    learns_prompts: bool = False,
     few_shapes: Collection[str] = (),
     compiler: ThreadPoolExecutor | None = None,
 ) -> Programs:
@@ -130,6 +131,8 @@ def compile_programs(
       differentiated nor donated. None: the networks are whole.
     keep_entropy: `accumulate` returns entropies too, which costs nothing where
       the loss computes them.
+    learns_prompts: whether the loss reads the log-probabilities of tokens that
+      were not sampled. If not they are 0, and most logits are never computed.
     few_shapes: the functions, of MICROBATCHED, whose microbatches may have
       larger shapes than they need, by what came before: fewer programs, other
       last bits.
@@ -142,14 +145,18 @@ def compile_programs(
   shardings = jax.tree.map(lambda x: x.sharding, state)
   mesh = shardings.step.mesh
 
+  def forward(networks, batch, base):
+    wanted = None if learns_prompts else batch.completion_mask
+    return _forward(module, networks, batch, base, temperature, wanted)
+
   def objective(networks, batch, denominators, base):
-    outputs, _ = _forward(module, networks, batch, base, temperature)
+    outputs, _ = forward(networks, batch, base)
     loss, metrics = loss_fn(outputs, batch, denominators)
     kept = Outputs(outputs.logprobs, outputs.entropy if keep_entropy else None)
     return loss, (metrics, kept)
 
   def score(networks, batch, base=None):
-    outputs, raw = _forward(module, networks, batch, base, temperature)
+    outputs, raw = forward(networks, batch, base)
     return Scores(outputs.logprobs, outputs.values, raw)
 
   def accumulate(networks, grads, batch, denominators, base=None):
@@ -238,7 +245,7 @@ def _compiler_options(mesh: Mesh) -> dict[str, Any]:
   return {}
 
 
-def _forward(module, networks, batch, base, temperature):
+def _forward(module, networks, batch, base, temperature, wanted):
   """The `Outputs` of a batch, and `[B, T]` V(tokens[b, :t + 1]) or None."""
   layout = (batch.tokens, batch.positions, batch.segment_ids)
   params = lora.variables(networks.policy, base)
@@ -250,6 +257,7 @@ def _forward(module, networks, batch, base, temperature):
       batch.tokens,
       batch.positions,
       first=states.first,
+      wanted=wanted,
       temperature=temperature,
   )
   if networks.critic is None:
@@ -454,7 +462,9 @@ def score(
 ) -> Scores:
   """Outputs of `networks` for every valid row, host arrays.
 
-  Tokens of prompts may have 0: groups share them, see `collate.microbatches`.
+  Log-probabilities of tokens that were not sampled are 0, but for a loss that
+  learns prompts; also its prompts may have 0 where groups share them, see
+  `collate.microbatches`.
   """
   outputs = 1 if networks.critic is None else len(Scores._fields)
   out = Scores(

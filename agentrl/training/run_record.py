@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import rich.console
 
 from agentrl import metrics as metrics_lib
@@ -153,11 +154,15 @@ class RunRecord:
     if tokens:
       last = rl_step.last
       assert batch.anchor_ids is not None
+      # Tokens that were not sampled have none, whatever stands there.
+      sampled = lambda x: (
+          None if x is None else np.where(batch.completion_mask, x, np.nan)
+      )
       episodes.write_learned(
           path,
           advantages=batch.advantages,
-          old_logprobs=batch.old_logprobs,
-          ref_logprobs=batch.ref_logprobs,
+          old_logprobs=sampled(batch.old_logprobs),
+          ref_logprobs=sampled(batch.ref_logprobs),
           shaped_rewards=batch.rewards if shaped else None,
           returns=batch.returns,
           values=batch.values,

@@ -41,8 +41,8 @@ class Passes:
     max_tokens: of a microbatch, padding included.
     seed: of their order.
     rows_per_example: neighbouring rows that the loss compares: 2 for pairs.
-    share_prefixes: whether what precedes all sampled tokens may be computed
-      apart, which leaves it without log-probabilities.
+    learns_prompts: whether the loss reads tokens that were not sampled; if not
+      they have no log-probabilities, and groups may share prompts.
   """
 
   epochs: int
@@ -50,7 +50,7 @@ class Passes:
   max_tokens: int
   seed: int
   rows_per_example: int = 1
-  share_prefixes: bool = True
+  learns_prompts: bool = False
 
   def num_updates(self, rows: int) -> int:
     """The number of minibatches in all passes."""
@@ -131,7 +131,13 @@ def make_learner(
   module, mesh, base, offload = network
   state = state_lib.create(params, tx, mesh, offload=offload)
   programs = programs_lib.compile_programs(
-      module, loss, tx, state, base=base, few_shapes=[programs_lib.ACCUMULATE]
+      module,
+      loss,
+      tx,
+      state,
+      base=base,
+      learns_prompts=passes.learns_prompts,
+      few_shapes=[programs_lib.ACCUMULATE],
   )
   return Learner(state, programs, learning_rate, total, passes)
 
@@ -175,7 +181,7 @@ def fit(
   cut: dict[str, Any] = dict(
       max_tokens=passes.max_tokens,
       rows_per_example=passes.rows_per_example,
-      share_prefixes=passes.share_prefixes,
+      share_prefixes=not passes.learns_prompts,
   )
   for index, rows in enumerate(passes.minibatches(len(batch.tokens))):
     if index < start:

@@ -104,6 +104,46 @@ def test_chunks_change_neither_value_nor_gradient(seed, chunk):
   )
 
 
+@pytest.mark.parametrize('share', [0.0, 0.3, 1.0])
+def test_wanted_tokens_have_the_scores_and_gradients_of_a_pass_over_all(share):
+  """Five chunks, of which up to five are left out; prefixes, a temperature."""
+  rng = np.random.default_rng(7)
+  hidden, kernel, tokens = random_inputs(7, batch=3, length=13, vocab=11, dim=4)
+  first = rng.normal(size=(3, 4)).astype(np.float32)
+  positions = np.tile(np.arange(2, 15), (3, 1))
+  positions[0, 6:] -= 6
+  wanted = rng.random(tokens.shape) < share
+  weights = rng.normal(size=(2, *tokens.shape)).astype(np.float32)
+
+  def total(hidden, kernel, first, **options):
+    outputs = logprob.from_hidden(
+        hidden,
+        lambda h: h @ kernel,
+        tokens,
+        positions,
+        first=first,
+        temperature=0.7,
+        **options,
+    )
+    # Scores of other tokens, which a pass over all has, are not read.
+    read = jnp.where(wanted, jnp.stack(outputs), 0)
+    return jnp.vdot(weights, read), outputs
+
+  def both(**options):
+    grad = jax.value_and_grad(
+        functools.partial(total, **options), argnums=(0, 1, 2), has_aux=True
+    )
+    (_, outputs), grads = jax.jit(grad)(hidden, kernel, first)
+    return np.asarray(outputs), grads
+
+  some, grads = both(chunk=9, wanted=wanted)
+  every, expected = both(chunk=256)
+  np.testing.assert_array_equal(some[:, ~wanted], 0)
+  np.testing.assert_allclose(some[:, wanted], every[:, wanted], rtol=1e-5)
+  for found, whole in zip(grads, expected, strict=True):
+    np.testing.assert_allclose(found, whole, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize('chunk', [3, 256])
 def test_the_first_tokens_after_a_prefix_are_predicted_by_its_last_state(chunk):
   """Rows that continue prefixes of 3 and 1 tokens; the first in two segments."""

@@ -119,7 +119,8 @@ def test_each_row_keeps_the_outputs_of_its_last_update():
   )
   # The policy has moved since the old ones, and no pass was made for these.
   assert np.abs(last.logprobs - used.old_logprobs)[mask].max() > 1e-3
-  assert np.isnan(last.logprobs[~valid]).all()
+  assert np.isnan(last.logprobs[~mask]).all()
+  assert np.isnan(last.entropy[~mask]).all()
   assert (last.placements[~valid] == -1).all()
   minibatch, microbatch, row, start, shared = last.placements[valid].T
   assert set(minibatch) == {0, 1}  # of the last epoch

@@ -155,12 +155,13 @@ def test_an_update_donates_its_state_and_counts():
   assert all(type(value) is float for value in metrics.values())
 
 
+@pytest.mark.parametrize('learns_prompts', [True, False])
 @pytest.mark.parametrize('temperature', [1.0, 0.5])
-def test_score_equals_one_unpadded_row_at_a_time(temperature):
+def test_score_equals_one_unpadded_row_at_a_time(temperature, learns_prompts):
   batch = tiny.random_batch(6, failures=0.3)
   params = tiny.new_state().params
   found = programs_lib.score(
-      tiny.programs(temperature=temperature),
+      tiny.programs(temperature=temperature, learns_prompts=learns_prompts),
       Networks(params),
       batch,
       max_tokens=tiny.ROW,
@@ -181,6 +182,8 @@ def test_score_equals_one_unpadded_row_at_a_time(temperature):
     expected = np.zeros(64)
     if batch.valid[row]:
       expected[1:n] = says[np.arange(n - 1), batch.tokens[row, 1:n]]
+    if not learns_prompts:
+      expected *= batch.completion_mask[row]
     np.testing.assert_allclose(found[row], expected, rtol=1e-4, atol=1e-5)
 
 

@@ -49,7 +49,7 @@ def learner(
   passes = Passes(epochs, 5, tiny.ROW, seed, **options)
   return supervised.Learner(
       state or tiny.new_state(),
-      tiny.programs(loss),
+      tiny.programs(loss, learns_prompts=passes.learns_prompts),
       lambda update: 0.0,
       passes.num_updates(len(batch.tokens)),
       passes,
@@ -123,7 +123,7 @@ def test_what_is_read_is_learnt_where_prompts_have_a_weight():
   losses = {}
   for prompts, how in {
       False: dict(epochs=8),
-      True: dict(epochs=8, loss=loss, share_prefixes=False),
+      True: dict(epochs=8, loss=loss, learns_prompts=True),
   }.items():
     made = learner(batch, **how)
     made = made._replace(
