@@ -5,9 +5,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
+from jax.ad_checkpoint import checkpoint_name
 
 from agentrl.models.config import TransformerConfig
-from agentrl.ops.linear import affine, linear
+from agentrl.ops.linear import NAME, affine, linear
 
 
 class Dense(nn.Module):
@@ -48,8 +49,10 @@ class Dense(nn.Module):
     if self.has_variable('lora', 'a'):
       a: jax.Array = self.get_variable('lora', 'a')
       b: jax.Array = self.get_variable('lora', 'b')
-      out = out + affine(affine(x, a, None), b, None)
-    return out
+      inner = checkpoint_name(affine(x, a, None), NAME)
+      out = out + affine(inner, b, None)
+    # The sum and not its two parts: a policy that keeps it keeps half as much.
+    return checkpoint_name(out, NAME)
 
 
 class RMSNorm(nn.Module):

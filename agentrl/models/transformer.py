@@ -28,8 +28,11 @@ from agentrl.batch import SharedPrefix
 from agentrl.models.attention import Attention, make_traits
 from agentrl.models.config import ACTIVATIONS, TransformerConfig
 from agentrl.models.layers import Dense, norm
-from agentrl.ops import attention, experts as experts_lib
-from agentrl.ops.linear import linear
+from agentrl.ops import (
+    attention,
+    experts as experts_lib,
+    linear as linear_lib,
+)
 from agentrl.parallel import mesh, sharding
 
 Params = Any
@@ -142,9 +145,8 @@ class Block(nn.Module):
 # A layer keeps for the backward pass: everything; the results of its products
 # with weights and of attention; or its input alone. The rest is computed again.
 # No common subexpressions with the forward pass: the scan separates them.
-_SAVED = jax.checkpoint_policies.save_from_both_policies(
-    jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
-    jax.checkpoint_policies.save_only_these_names(attention.NAME),
+_SAVED = jax.checkpoint_policies.save_only_these_names(
+    attention.NAME, linear_lib.NAME
 )
 REMAT: dict[str, Callable[[type[nn.Module]], type[nn.Module]]] = {
     'none': lambda block: block,
@@ -281,7 +283,7 @@ class Transformer(nn.Module):
     if self.scan_layers:
       return unembed(hidden, kernel, tied=tied)
     states = hidden.reshape(-1, hidden.shape[-1])
-    return linear(states, kernel).reshape(*hidden.shape[:-1], -1)
+    return linear_lib.linear(states, kernel).reshape(*hidden.shape[:-1], -1)
 
 
 def unembed(hidden: jax.Array, kernel: jax.Array, *, tied: bool) -> jax.Array:
