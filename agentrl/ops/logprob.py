@@ -190,6 +190,7 @@ def in_chunks(
     logprobs, entropy = jax.checkpoint(score)(*flat)
     return keep(logprobs), keep(entropy)
   order = jnp.argsort(~wanted.ravel(), stable=True)
+  back = jnp.argsort(order)
   count = jnp.sum(wanted)
   count = jax.lax.pmax(count, axes) if axes else count
 
@@ -205,16 +206,32 @@ def in_chunks(
     return jax.lax.cond(start < count, score, nothing, *piece)
 
   def split(x):
-    x = jnp.take(x, order, axis=0, unique_indices=True, mode='clip')
     x = jnp.pad(x, ((0, -size % chunk),) + ((0, 0),) * (x.ndim - 1))
     return x.reshape(-1, chunk, *x.shape[1:])
 
-  pieces = jax.tree.map(split, flat)
-  starts = chunk * jnp.arange(len(pieces[1]))
-
   def merge(x):
-    rest = jnp.zeros_like(x, shape=size)
-    return keep(rest.at[order].set(x.ravel()[:size], unique_indices=True))
+    return keep(_permute(x.ravel()[:size], back, order))
 
+  pieces = [split(_permute(x, order, back)) for x in flat]
+  starts = chunk * jnp.arange(len(pieces[1]))
   logprobs, entropy = jax.lax.map(say, (starts, *pieces))
   return merge(logprobs), merge(entropy)
+
+
+@jax.custom_vjp
+def _permute(x: jax.Array, order: jax.Array, back: jax.Array) -> jax.Array:
+  """`x[order]`; backward the same by `back`, where a gather's is a scatter."""
+  del back
+  return jnp.take(x, order, axis=0, mode='clip')
+
+
+def _permute_forward(x, order, back):
+  return _permute(x, order, back), (order, back)
+
+
+def _permute_backward(saved, grad):
+  order, back = saved
+  return _permute(grad, back, order), None, None
+
+
+_permute.defvjp(_permute_forward, _permute_backward)
