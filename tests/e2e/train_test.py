@@ -117,6 +117,11 @@ def test_a_run_leaves_its_record_behind(runs):
   for line in metrics:
     assert line['sampler/logprob_abs_diff_mean'] < 1e-4
     assert 'rollout/tied_groups' in line
+  sides = ('train', 'sampler')
+  waits = [line[f'{x}/compile_wait_s'] for line in metrics for x in sides]
+  assert summary['compile_wait_s'] == pytest.approx(sum(waits)) and waits[0] > 0
+  programs = [sum(line[f'{x}/programs'] for x in sides) for line in metrics]
+  assert programs == sorted(programs) and summary['programs'] == programs[-1]
   warm = lines(runs.whole / 'warmstart.jsonl')
   assert warm and all(line['train/grad_norm'] > 0 for line in warm)
   assert list((runs.whole / 'tensorboard').iterdir())
