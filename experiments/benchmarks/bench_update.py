@@ -2,7 +2,7 @@
 
     python -m experiments.benchmarks.bench_update
     python -m experiments.benchmarks.bench_update --lora_ranks=16 --remat=full
-    python -m experiments.benchmarks.bench_update --sampled=1  # as in SFT
+    python -m experiments.benchmarks.bench_update --sampled=0.97  # nearly all
 
 Random weights and random episodes of several turns, packed as in a run, of which
 the largest microbatch is taken: with the defaults GRPO on BabyAI, a fifth of
