@@ -20,12 +20,8 @@ from absl import app, flags
 from absl.testing import flagsaver
 
 from agentrl.config import MODES
+from agentrl.modes import reading
 from agentrl.runtime import ending
-
-
-def load(mode: str):
-  """The module of a mode."""
-  return importlib.import_module(f'agentrl.modes.{mode}')
 
 
 def _app_run(main, argv=None, flags_parser=None):
@@ -36,7 +32,7 @@ def _app_run(main, argv=None, flags_parser=None):
   else:
     config, rest, _ = flags_parser(sys.argv)
     assert len(rest) == 1, f'arguments {rest[1:]} are no flags'
-    load(config.mode).read(config)
+    reading.read(config)
   sys.exit()
 
 
@@ -91,7 +87,7 @@ def main() -> None:
   # Else each fork would copy all that collecting garbage touches.
   gc.disable()
   for name in MODES:
-    load(name)
+    importlib.import_module(f'agentrl.modes.{name}')
   gc.freeze()
   vectors = json.load(sys.stdin)
   groups = {}
