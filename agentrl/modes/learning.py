@@ -71,6 +71,7 @@ def start_sampling(run: Run, params: Any, version: int) -> Serving:
           seed=session.seed('engine'),
           chat_template=config.agent.template,
           chat_date=config.agent.date,
+          episodes=config.rollout.concurrency,
       ),
       config.sampler,
       session.directory,

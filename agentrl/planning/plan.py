@@ -291,7 +291,8 @@ def _engine(config: Any, shape: TransformerConfig) -> dict[str, int]:
   language_model.check_context(shape, 'rollout.max_context', max_context)
   if sampler.kind != 'embedded':
     return {}
-  weights, cache = served_bytes(config, shape, sampler.num_slots)
+  slots = sampler.num_slots(config.rollout.concurrency)
+  weights, cache = served_bytes(config, shape, slots)
   return {'engine weights': weights, 'KV cache': cache}
 
 

@@ -149,9 +149,10 @@ def remarks(plan: Plan, config: Any, memory_gib: float) -> Iterator[str]:
     )
   yield from _fit(plan, config, memory_gib)
   if plan.engine and not plan.beside_engine:
+    slots = config.sampler.num_slots(config.rollout.concurrency)
     yield (
         'The embedded engine does not fit: it keeps a whole copy of the weights'
-        f' and {config.sampler.num_slots} sequences on one device, on any mesh.'
+        f' and {slots} sequences on one device, on any mesh.'
         " Use sampler.kind='sglang', or lower sampler.max_running and"
         ' rollout.max_context.'
     )

@@ -147,7 +147,11 @@ class EmbeddedOptions:
 
   max_running: int = field(64, 'sequences that decode together', ge=1)
   slots: int = field(
-      0, 'cached sequences; 0: twice max_running', ge=0, example=128
+      0,
+      'cached sequences; 0: a quarter more than episodes at a time, at most'
+      ' twice max_running',
+      ge=0,
+      example=128,
   )
   # To the last bit, whatever is served beside them; each costs a full batch. How
   # much of a prompt was cached depends on who came when, so turns have no
@@ -156,10 +160,17 @@ class EmbeddedOptions:
       False, 'equal requests give equal results, to the last bit'
   )
 
-  @property
-  def num_slots(self) -> int:
-    """Sequences that the embedded engine keeps in its cache."""
-    return self.slots or 2 * self.max_running
+  def num_slots(self, episodes: int | None = None) -> int:
+    """Sequences that the embedded engine keeps in its cache.
+
+    Args:
+      episodes: that go on at a time. Those that have ended leave their slots
+        later than others need one, so that there are some more. None: unknown.
+    """
+    if self.slots or episodes is None:
+      return self.slots or 2 * self.max_running
+    wanted = max(self.max_running, episodes + episodes // 4)
+    return min(wanted, 2 * self.max_running)
 
   def check(self) -> None:
     if self.slots and self.slots < self.max_running:

@@ -72,6 +72,7 @@ class ServedPolicy:
       with the policy reads as its episodes do.
     chat_date: the day that it is told, likewise.
     trained_with: see `EngineOptions`.
+    episodes: that sample from it at a time; None: unknown.
   """
 
   model: LanguageModel
@@ -82,6 +83,7 @@ class ServedPolicy:
   chat_template: str | None
   chat_date: str | None
   trained_with: Mapping[str, Any] | None = None
+  episodes: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,7 +131,7 @@ def start_engine(
           context_length=min(
               policy.max_context + reserved, positions + RESERVED
           ),
-          slots=sampler.num_slots,
+          slots=sampler.num_slots(policy.episodes),
           dtype=dtype,
           seed=policy.seed,
           deterministic=sampler.deterministic,

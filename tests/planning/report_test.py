@@ -34,7 +34,8 @@ CONFIG = types.SimpleNamespace(
     agent=AgentOptions(),
     model=TrainModel(name='qwen2.5-7b'),
     mesh=Mesh(fsdp=8),
-    sampler=types.SimpleNamespace(num_slots=128),
+    sampler=types.SimpleNamespace(num_slots=lambda episodes: 2 * episodes),
+    rollout=types.SimpleNamespace(concurrency=64),
     optim=types.SimpleNamespace(max_tokens=32768),
     compile_cache=None,
 )

@@ -154,8 +154,22 @@ def test_what_is_about_servers_has_no_effect_without(fields):
 
 def test_more_sequences_than_slots_are_refused():
   assert 'slots=9 are fewer' in said(slots=9)
-  assert SamplerOptions(max_running=7).num_slots == 14
-  assert SamplerOptions(max_running=7, slots=9).num_slots == 9
+
+
+@pytest.mark.parametrize(
+    'slots, episodes, expected',
+    [
+        (0, None, 14),
+        (9, None, 9),
+        (9, 4, 9),
+        (0, 4, 7),
+        (0, 8, 10),
+        (0, 100, 14),
+    ],
+)
+def test_the_cache_holds_the_episodes_at_a_time(slots, episodes, expected):
+  options = SamplerOptions(max_running=7, slots=slots)
+  assert options.num_slots(episodes) == expected
 
 
 @pytest.mark.parametrize('name', ['api_key', 'admin_key'])

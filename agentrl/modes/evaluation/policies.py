@@ -74,6 +74,7 @@ def _open_model(opening: Opening) -> OpenPolicy:
           seed=config.eval.seed,
           chat_template=config.agent.template,
           chat_date=config.agent.date,
+          episodes=config.rollout.concurrency,
       ),
       config.sampler,
       opening.directory,
