@@ -212,8 +212,8 @@ class ModelRunner:
     """Working memory of (rows, positions)."""
     work = self._scratch.pop(shape, None)
     if work is None:
-      # Scratch of other shapes never outgrows the cache itself.
-      limit = self._slots * self.max_len
+      # With scratch of other shapes it is half of the cache, or itself alone.
+      limit = self._slots * self.max_len // 2
       while self._scratch and limit < shape[0] * shape[1] + sum(
           rows * length for rows, length in self._scratch
       ):
