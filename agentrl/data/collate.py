@@ -237,7 +237,8 @@ def microbatches(
       [members for members, _ in ways], max_tokens=max_tokens, multiple=multiple
   )
   shared = ways[way][1]
-  return [_pack(batch, members, shared, piece) for piece in pieces]
+  whole = _of_episodes(batch)
+  return [_pack(batch, whole, members, shared, piece) for piece in pieces]
 
 
 class _Span(NamedTuple):
@@ -265,8 +266,10 @@ def _segments(batch: TokenBatch, rows: np.ndarray) -> dict[int, list[_Span]]:
 def _common_prefixes(batch, spans, sets, groups) -> dict[int, int]:
   """Tokens that the segments of a row's group have in common, by row."""
   shared: dict[int, int] = {}
-  for group in np.unique(groups):
-    rows = sets[groups == group].ravel().tolist()
+  order = np.argsort(groups, kind='stable')
+  ends = np.flatnonzero(np.diff(groups[order])) + 1
+  for of_group in np.split(sets[order], ends):
+    rows = of_group.ravel().tolist()
     parts = [span for row in rows for span in spans[row]]
     lengths = np.array([span.length for span in parts])
     width = int(lengths.min())  # no prefix is longer
@@ -282,7 +285,20 @@ def _common_prefixes(batch, spans, sets, groups) -> dict[int, int]:
   return shared
 
 
-def _pack(batch, members, shared, piece: packing.Piece) -> Microbatch:
+def _of_episodes(batch) -> dict[str, np.ndarray]:
+  """The `[E]` fields, padded: collections of any size share programs."""
+  fields = {
+      name: np.asarray(x)
+      for name in batch.__dataclass_fields__
+      if (x := getattr(batch, name)) is not None and x.ndim == 1
+  }
+  return {
+      name: np.pad(x, (0, packing.bucket_count(len(x)) - len(x)))
+      for name, x in fields.items()
+  }
+
+
+def _pack(batch, whole, members, shared, piece: packing.Piece) -> Microbatch:
   places = []
   for packed_row, packed in enumerate(piece.rows):
     start = 0
@@ -296,11 +312,9 @@ def _pack(batch, members, shared, piece: packing.Piece) -> Microbatch:
 
   def fill(name):
     x = getattr(batch, name)
-    if x is None:
-      return x
+    if x is None or name in whole:
+      return whole.get(name)
     x = np.asarray(x)
-    if x.ndim == 1:  # padded, too: collections of any size share programs
-      return np.pad(x, (0, packing.bucket_count(len(x)) - len(x)))
     rest = -1 if name in ('turn_ids', 'anchor_ids') else 0
     out = np.full(piece.shape[:2], rest, x.dtype)
     for place in places:

@@ -66,6 +66,37 @@ class Piece(NamedTuple):
   shape: Shape
 
 
+class _FirstFit:
+  """Rows of one length, of which it finds the first that has room.
+
+  A binary tree over them knows the most room below each of its nodes: a search
+  takes as many steps as it has levels, not as there are rows.
+  """
+
+  def __init__(self, count: int, length: int):
+    """Starts with empty rows.
+
+    Args:
+      count: of rows.
+      length: tokens of each.
+    """
+    self._leaves = 1 << (count - 1).bit_length()
+    self._room = [length] * (2 * self._leaves)  # node n is above 2n and 2n + 1
+
+  def place(self, need: int) -> int:
+    """The first row with room for `need` tokens, which are then taken."""
+    node, room = 1, self._room
+    while node < self._leaves:
+      node *= 2
+      node += room[node] < need
+    row = node - self._leaves
+    room[node] -= need
+    while node > 1:
+      node //= 2
+      room[node] = max(room[2 * node], room[2 * node + 1])
+    return row
+
+
 # The group of some rows that must lie in one piece, and their members.
 _Bundle = tuple[int, list[list[int]]]
 
@@ -127,8 +158,8 @@ class Members(NamedTuple):
     needs, groups = np.asarray(self.needs), np.asarray(self.groups).tolist()
     units = [0] * len(needs) if self.units is None else list(self.units)
     # More rows than members of a unit are never begun.
-    room = {
-        unit: np.full(count, length)
+    fits = {
+        unit: _FirstFit(count, length)
         for unit, count in collections.Counter(
             zip(groups, units, strict=True)
         ).items()
@@ -137,12 +168,10 @@ class Members(NamedTuple):
     for member in np.argsort(-needs, kind='stable').tolist():
       group, unit = groups[member], units[member]
       rows = packed.setdefault(group, {}).setdefault(unit, [])
-      free = room[group, unit]
-      index = int(np.argmax(free >= needs[member]))
+      index = fits[group, unit].place(int(needs[member]))
       if index == len(rows):
         rows.append([])
       rows[index].append(member)
-      free[index] -= needs[member]
     return [
         (group, bundle)
         for group, of_units in packed.items()

@@ -1,5 +1,7 @@
 """Tests for agentrl.data.packing."""
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -64,6 +66,35 @@ def test_a_plan_holds_every_member_once(
   assert len({piece.shape for piece in pieces[:-1]}) <= 1
   # Of the last piece at most a third is padding, if there is a choice.
   assert (pieces[-1].shape[0] - multiple) * 2 / 3 < len(pieces[-1].rows)
+
+
+@given(needs=st.lists(st.integers(1, 300), min_size=1, max_size=60))
+def test_a_member_is_in_the_first_row_that_has_room(needs):
+  rows, room = [], []
+  for member in sorted(range(len(needs)), key=lambda i: (-needs[i], i)):
+    row = next((i for i, x in enumerate(room) if x >= needs[member]), None)
+    if row is None:
+      row = len(room)
+      rows.append([])
+      room.append(300)
+    rows[row].append(member)
+    room[row] -= needs[member]
+  members = packing.Members(needs, [0] * len(needs))
+  assert members.rows(300) == [(0, [row]) for row in rows]
+
+
+def test_rows_take_time_in_proportion_to_their_members():
+  def seconds(count):
+    members = packing.Members([200] * count, [0] * count)
+    times = []
+    for _ in range(3):
+      start = time.process_time()
+      members.rows(300)
+      times.append(time.process_time() - start)
+    return min(times)
+
+  # Looking through all rows for each would be 256 times as long.
+  assert seconds(64_000) < 64 * seconds(4_000)
 
 
 def test_the_rows_of_a_group_are_in_as_few_pieces_as_there_is_room():
