@@ -105,6 +105,14 @@ def test_each_first_completion_stands_after_each_prompt():
   assert sampled[::2] == [[4, 5], [6], [10, 11, 12]] == sampled[1::2]
 
 
+def test_many_tasks_cost_no_more_than_the_first_of_them():
+  groups = [group(i, ((1, i), (2, 3))) for i in range(9)]
+  crossed = gauges.cross(collate.collate(groups), most=4)
+  assert len(crossed.batch.tokens) == 4 * 4
+  assert crossed.own.tolist() == [0, 1, 2, 3]
+  assert crossed.batch.tokens[:4, 1].tolist() == [0, 1, 2, 3]
+
+
 def test_a_later_attempt_answers_another_prompt_and_is_left_out():
   later = group(0, ((1, 2, 3), (4, 5)), ((1, 2, 8, 3), (6,)), ((1, 2, 3), (7,)))
   crossed = gauges.cross(collate.collate([later, GROUPS[1]]))
