@@ -254,7 +254,9 @@ class Episode:
 
     So is an episode whose context had no room for an action.
     """
-    return self.stop_reason not in FAILURES and bool(self.acts)
+    return self.stop_reason not in FAILURES and any(
+        turn.kind == ACT for turn in self.turns
+    )
 
   @property
   def acts(self) -> tuple[Turn, ...]:

@@ -214,6 +214,7 @@ def rollout_metrics(groups: Sequence[Group], horizon: int) -> dict[str, float]:
   if not valid:
     return metrics
 
+  tied = [is_tied(group) for group in groups]
   turns = [turn for episode in valid for turn in episode.turns]
   acts = [turn for episode in valid for turn in episode.acts]
   returns = [episode.episode_return for episode in valid]
@@ -236,8 +237,12 @@ def rollout_metrics(groups: Sequence[Group], horizon: int) -> dict[str, float]:
           turn.finish_reason == 'length' for turn in acts
       ),
       'rollout/repeated_action_share': _repeated_share(valid),
-      'rollout/tied_groups': mean(is_tied(group) for group in groups),
-      'rollout/failed_groups': mean(_is_failed(group) for group in groups),
+      'rollout/tied_groups': mean(tied),
+      # None succeeds: the task is out of reach.
+      'rollout/failed_groups': mean(
+          equal and not any(episode.success for episode in group.episodes)
+          for group, equal in zip(groups, tied, strict=True)
+      ),
       'rollout/sampler_s_mean': mean(turn.sampler_s for turn in turns),
       'rollout/env_s_mean': mean(turn.env_s for turn in turns),
       'rollout/horizon_mean': mean(episode.horizon for episode in valid),
@@ -247,8 +252,8 @@ def rollout_metrics(groups: Sequence[Group], horizon: int) -> dict[str, float]:
     metrics['rollout/progress'] = mean(progress)
   learning = [
       episode
-      for group in groups
-      if not is_tied(group)
+      for group, equal in zip(groups, tied, strict=True)
+      if not equal
       for episode in group.episodes
       if episode.valid
   ]
@@ -307,13 +312,6 @@ def _all_or_none(counts: Iterable[int | None]) -> list[int] | None:
   values = list(counts)
   numbers = [count for count in values if count is not None]
   return numbers if len(numbers) == len(values) else None
-
-
-def _is_failed(group: Group) -> bool:
-  """True when all are tied and none succeeds: the task is out of reach."""
-  return is_tied(group) and not any(
-      episode.success for episode in group.episodes
-  )
 
 
 def is_tied(group: Group) -> bool:
