@@ -12,6 +12,7 @@ from agentrl.training import (
     state as state_lib,
 )
 from agentrl.training.checkpoint import Checkpoints
+from agentrl.training.compiled import Program
 from tests import tiny
 
 
@@ -61,20 +62,24 @@ def test_the_optimizers_state_is_on_the_device_for_the_update_alone(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_reference_is_on_the_device_for_its_scores_alone():
+def test_the_reference_is_on_the_device_for_its_scores_alone(monkeypatch):
   scored, programs = [], tiny.programs()
   batch = tiny.random_batch(0)
+  call = Program.__call__
 
-  def score(networks, batch):
-    scored.append(kinds(networks))
-    return programs.score(networks, batch)
+  def spy(program, networks, *args):
+    if program is programs.score:
+      scored.append(kinds(networks))
+    return call(program, networks, *args)
+
+  monkeypatch.setattr(Program, '__call__', spy)
 
   def update(ref_params):
     updated = policy_update.update_policy(
         tiny.new_state(),
         batch,
         policy_update.Update(
-            programs._replace(score=score),
+            programs,
             tiny.plan(max_tokens=tiny.ROW * 8, kl_coef=0.1, kl_in='reward'),
             advantages=lambda batch, num_groups: batch,
             learning_rate=lambda update: 0.0,
