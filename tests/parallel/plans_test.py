@@ -190,7 +190,7 @@ def test_a_large_model_is_planned_in_a_minute_of_two_cores(model, fsdp, tensor):
   assert rows['reference'] == rows['parameters']
   assert rows['optimizer state'] == gib(8 * params)
   assert rows['engine weights, first device only'] == gib(4 * config.num_params)
-  cache = 4 * 128 * 8192 * config.num_kv_heads * 128 * config.num_layers * 2
+  cache = 4 * 80 * 8192 * config.num_kv_heads * 128 * config.num_layers * 2
   assert rows['KV cache, first device only'] == gib(cache)
   assert 'The embedded engine does not fit' in printed
   assert 'The largest microbatch that fits 80 GiB' in printed
