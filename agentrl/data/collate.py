@@ -14,7 +14,7 @@ from agentrl.batch import SharedPrefix, TokenBatch
 from agentrl.data import packing
 from agentrl.data.shapes import ANY, Shapes
 from agentrl.errors import DataError
-from agentrl.types import ACT, Episode, Group
+from agentrl.types import ACT, TERMINATED, Episode, Group
 
 
 class Placement(NamedTuple):
@@ -165,6 +165,14 @@ def collate(groups: Sequence[Group]) -> TokenBatch[np.ndarray]:
       sampler_logprobs=sampler_logprobs,
       episode_ids=None if segments == size else episode_ids,
   )
+
+
+def blank(episodes: int) -> TokenBatch[np.ndarray]:
+  """A batch without a token: the fields and types that every collection has."""
+  nothing = Episode(
+      *('', '', 0, '', 0, 0, 0, TERMINATED, False), *5 * ((),)
+  )  # fmt: skip
+  return collate([Group(0, 0, (nothing,) * episodes)])
 
 
 def _opening(episode: Episode) -> str:

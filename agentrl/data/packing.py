@@ -30,7 +30,7 @@ class Shape(NamedTuple):
     return self.height * self.length + self.prefixes * self.prefix_length
 
   def holds(self, other: 'Shape') -> bool:
-    """Whether what fits into `other` fits into this, by the same program."""
+    """True if what fits into `other` fits into this, by the same program."""
     return bool(self.prefixes) == bool(other.prefixes) and all(
         mine >= its for mine, its in zip(self, other, strict=True)
     )
@@ -134,7 +134,7 @@ def common_prefix(
 
 
 class Members(NamedTuple):
-  """What is packed.
+  """Segments to be packed, or sets of them.
 
   Attributes:
     needs: tokens of each; there is at least one.

@@ -314,7 +314,7 @@ class ModelRunner:
   def _nothing(
       self, name: str, kind: Any, shape: tuple[int, int]
   ) -> tuple[Any, Any]:
-    """What a program of this shape takes, with nothing to do."""
+    """Inputs of a program of this shape, with nothing to do."""
     inputs: dict[str, Callable[..., tuple[Any, Any]]] = {
         DECODE: functools.partial(self._decode_inputs, steps=0, floor=1),
         PREFILL: self._prefill_inputs,

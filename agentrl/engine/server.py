@@ -216,7 +216,7 @@ class Engine:
     return self._scheduler.stats()
 
   def compilations(self) -> dict[str, float]:
-    """What this engine has compiled, as metrics of a step.
+    """Compilations of this engine, as metrics of a step.
 
     Returns:
       `sampler/compile_wait_s`, for which requests have waited since it was

@@ -1,4 +1,4 @@
-"""How each mode reads its config.
+"""The reading of each mode's config.
 
 Imports no jax: a config that is refused is refused before that takes a second.
 """

@@ -22,7 +22,6 @@ from agentrl.planning import hlo
 from agentrl.training import state as state_lib
 from agentrl.training.programs import Programs
 from agentrl.training.state import TrainState
-from agentrl.types import TERMINATED, Episode, Group
 
 # Fields that every batch has.
 ALWAYS = tuple(
@@ -75,10 +74,7 @@ def batch_shapes(
     mesh: the devices.
     fields: that the loss reads beside those which every batch has.
   """
-  nothing = Episode(
-      *('', '', 0, '', 0, 0, 0, TERMINATED, False), *5 * ((),)
-  )  # fmt: skip
-  example = collate.collate([Group(0, 0, (nothing, nothing))])
+  example = collate.blank(2)
 
   def shape(name):
     like = getattr(example, name)

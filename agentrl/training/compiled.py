@@ -21,6 +21,7 @@ from agentrl.batch import SharedPrefix, TokenBatch
 from agentrl.data.packing import Cost, Shape
 from agentrl.data.shapes import Shapes
 from agentrl.parallel import compile_waits
+from agentrl.training import state as state_lib
 
 
 @contextlib.contextmanager
@@ -102,7 +103,7 @@ class Program:
 
   @property
   def ahead(self) -> bool:
-    """Whether it is compiled beside the work."""
+    """True if it is compiled beside the work."""
     return self._executor is not None
 
   def prepare(self, shape: Shape, *args: Any) -> None:
@@ -113,7 +114,7 @@ class Program:
       *args: of a call: arrays, or shapes with shardings.
     """
     assert self._executor is not None
-    described = [_described(x) for x in args]
+    described = [state_lib.abstract(x) for x in args]
     described[self._batch] = _resized(described[self._batch], shape)
     key = _signature(described)
     if key in self._compiled:
@@ -169,16 +170,6 @@ def shape_of(batch: TokenBatch) -> Shape:
 def _signature(args: Sequence[Any]) -> Hashable:
   leaves, structure = jax.tree.flatten(tuple(args))
   return structure, tuple((x.shape, x.dtype) for x in leaves)
-
-
-def _described(tree: Any) -> Any:
-  """Shapes and dtypes, and shardings of what has one."""
-  return jax.tree.map(
-      lambda x: jax.ShapeDtypeStruct(
-          x.shape, x.dtype, sharding=getattr(x, 'sharding', None)
-      ),
-      tree,
-  )
 
 
 def _resized(batch: TokenBatch, shape: Shape) -> TokenBatch:

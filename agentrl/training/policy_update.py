@@ -28,7 +28,7 @@ from agentrl.training import (
 )
 from agentrl.training.programs import Metrics, Programs
 from agentrl.training.state import Networks, TrainState
-from agentrl.types import TERMINATED, Episode, Group
+from agentrl.types import Group
 
 _mismatch = jax.jit(mismatch.metrics)
 
@@ -136,10 +136,7 @@ def prepare(update: Update, state: TrainState) -> None:
   multiple = mesh_lib.batch_size(mesh)
   length = packing.bucket_length(plan.max_context)
   shape = Shape(packing.most_rows(plan.max_tokens, length, multiple), length)
-  nothing = Episode(
-      *('', '', 0, '', 0, 0, 0, TERMINATED, False), *5 * ((),)
-  )  # fmt: skip
-  batch = collate.collate([Group(0, 0, (nothing,) * plan.episodes)])
+  batch = collate.blank(plan.episodes)
   tokens = np.zeros(batch.tokens.shape, np.float32)
   batch = batch.replace(old_logprobs=tokens)
   if state.critic is not None:

@@ -127,8 +127,13 @@ def place(batch: Any, mesh: Mesh) -> Any:
 
 
 def abstract(tree: Any) -> Any:
-  """Shapes, dtypes and shardings of arrays, which need not stay alive."""
+  """Shapes, dtypes and shardings of arrays, which need not stay alive.
+
+  Arrays of the host have no shardings.
+  """
   return jax.tree.map(
-      lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding),
+      lambda x: jax.ShapeDtypeStruct(
+          x.shape, x.dtype, sharding=getattr(x, 'sharding', None)
+      ),
       tree,
   )

@@ -340,7 +340,7 @@ def least(run: Callable[[], Any]) -> float:
 
 
 def unit(axis: str, row: Mapping[str, Any]) -> float:
-  """What the seconds of a case are divided by, for its table."""
+  """The count that divides the seconds of a case, for its table."""
   if axis == 'episodes':
     return row['episodes'] / 1e6
   return row['tokens'] / 1e9

@@ -163,7 +163,7 @@ def test_a_program_that_was_ordered_is_used_when_it_is_there(
   compiler.submit(lambda: None).result()  # it has been compiled
   assert [t is threading.main_thread() for t in threads] == [False]
   compile_waits.take()
-  piece = compiled._resized(compiled._described(args[2]), shape)
+  piece = compiled._resized(state_lib.abstract(args[2]), shape)
   piece = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), piece)
   piece = state_lib.place(piece, update.programs.mesh)
   assert compiled.shape_of(piece) == shape
