@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from ml_collections import ConfigDict
 
 from agentrl.algos import agentevol as algo_lib
 from agentrl.config import modes
@@ -23,13 +22,11 @@ from agentrl.modes import (
     demonstrations,
     learning,
     offline,
-    reading,
     session as session_lib,
 )
 from agentrl.modes.build import Run
 from agentrl.modes.session import Session
-from agentrl.rollout import collect, env_server
-from agentrl.rollout.env_server import Begin
+from agentrl.rollout import collect
 from agentrl.runtime.event_loop import Interrupted
 from agentrl.serving.start import Serving
 from agentrl.training import agentevol, state as state_lib, supervised
@@ -44,15 +41,6 @@ _SHOWN = (
     'filter/kept',
     'policy/loss',
 )
-
-
-def run(
-    config: ConfigDict,
-    workdir: str | None,
-    begin_env: Begin = env_server.begin,
-) -> None:
-  """Trains as `config` says, and leaves all in `workdir`; see `session.run`."""
-  session_lib.run(_run, reading.read(config, workdir), workdir, begin_env)
 
 
 def _run(session: Session) -> None:
@@ -100,6 +88,9 @@ def _run(session: Session) -> None:
       checkpoint=loop.step,
   )
   learning.finish(run, 'agentevol', loop.step)
+
+
+run = session_lib.command(_run)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,8 +9,6 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from ml_collections import ConfigDict
-
 from agentrl.algos import dpo
 from agentrl.config import modes
 from agentrl.data import episodes as episodes_lib, preference
@@ -23,7 +21,6 @@ from agentrl.modes import (
     demonstrations,
     learning,
     offline,
-    reading,
     session as session_lib,
 )
 from agentrl.modes.build import Run
@@ -31,21 +28,10 @@ from agentrl.modes.session import Session
 from agentrl.rollout import (
     collector as collector_lib,
     demonstrations as conversion,
-    env_server,
 )
-from agentrl.rollout.env_server import Begin
 from agentrl.serving.start import Serving
 from agentrl.training import supervised
 from agentrl.types import Episode
-
-
-def run(
-    config: ConfigDict,
-    workdir: str | None,
-    begin_env: Begin = env_server.begin,
-) -> None:
-  """Trains as `config` says, and leaves all in `workdir`; see `session.run`."""
-  session_lib.run(_run, reading.read(config, workdir), workdir, begin_env)
 
 
 def _run(session: Session) -> None:
@@ -97,6 +83,9 @@ def _run(session: Session) -> None:
       version=version,
       shown=('policy/loss', 'preference/accuracy', 'preference/margin'),
   )
+
+
+run = session_lib.command(_run)
 
 
 def _begin(

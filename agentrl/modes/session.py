@@ -9,10 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 import rich.console
+from ml_collections import ConfigDict
 
 from agentrl import config as config_lib
 from agentrl.config import resume
 from agentrl.errors import AgentrlError, CheckpointError, DivergedError
+from agentrl.modes import reading
 from agentrl.parallel import compile_cache, distributed, ranks
 from agentrl.rollout import env_server, seeds
 from agentrl.rollout.env_server import Begin
@@ -70,6 +72,19 @@ def opening(console: rich.console.Console, directory: pathlib.Path) -> None:
       'Ctrl-C saves and stops; the same command continues.',
   ):
     console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def command(mode: Callable[[Session], None]) -> Callable[..., None]:
+  """The `run(config, workdir, begin_env)` of a mode that learns; see `run`."""
+
+  def read_and_run(
+      config: ConfigDict,
+      workdir: str | None,
+      begin_env: Begin = env_server.begin,
+  ) -> None:
+    run(mode, reading.read(config, workdir), workdir, begin_env)
+
+  return read_and_run
 
 
 def run(

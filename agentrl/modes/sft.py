@@ -7,7 +7,6 @@ import functools
 from collections.abc import Sequence
 
 import numpy as np
-from ml_collections import ConfigDict
 
 from agentrl.algos import sft
 from agentrl.config import modes
@@ -15,24 +14,12 @@ from agentrl.modes import (
     demonstrations,
     learning,
     offline,
-    reading,
     session as session_lib,
 )
 from agentrl.modes.session import Session
-from agentrl.rollout import env_server
-from agentrl.rollout.env_server import Begin
 from agentrl.training import supervised
 from agentrl.training.state import TrainState
 from agentrl.types import Episode
-
-
-def run(
-    config: ConfigDict,
-    workdir: str | None,
-    begin_env: Begin = env_server.begin,
-) -> None:
-  """Trains as `config` says, and leaves all in `workdir`; see `session.run`."""
-  session_lib.run(_run, reading.read(config, workdir), workdir, begin_env)
 
 
 def _run(session: Session) -> None:
@@ -93,6 +80,9 @@ def _run(session: Session) -> None:
       shown=('policy/loss', 'policy/heldout_loss'),
       measure=measure,
   )
+
+
+run = session_lib.command(_run)
 
 
 def split(

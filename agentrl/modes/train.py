@@ -11,7 +11,6 @@ from typing import Any
 
 import jax
 import optax
-from ml_collections import ConfigDict
 
 from agentrl import schedules
 from agentrl.algos import online
@@ -23,14 +22,12 @@ from agentrl.modes import (
     build,
     checkpoints,
     learning,
-    reading,
     session as session_lib,
 )
 from agentrl.modes.build import Arena, Run, Setup
 from agentrl.modes.session import Session
 from agentrl.parallel import distributed, ranks, sharding
-from agentrl.rollout import collector as collector_lib, env_server
-from agentrl.rollout.env_server import Begin
+from agentrl.rollout import collector as collector_lib
 from agentrl.rollout.sources import Source, Sources
 from agentrl.runtime import workdir as workdir_lib
 from agentrl.runtime.event_loop import Interrupted
@@ -48,15 +45,6 @@ _SHOWN = (
     'train/grad_norm',
     'time/step_s',
 )
-
-
-def run(
-    config: ConfigDict,
-    workdir: str | None,
-    begin_env: Begin = env_server.begin,
-) -> None:
-  """Trains as `config` says, and leaves all in `workdir`; see `session.run`."""
-  session_lib.run(_run, reading.read(config, workdir), workdir, begin_env)
 
 
 def _run(session: Session) -> None:
@@ -190,6 +178,9 @@ def _run(session: Session) -> None:
       run, serving, loop.step, loop.policy_version, checkpoint=loop.step
   )
   learning.finish(run, 'train', loop.step, updates=int(state.step))
+
+
+run = session_lib.command(_run)
 
 
 def _say_stretched(
