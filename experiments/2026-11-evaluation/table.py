@@ -14,7 +14,6 @@ Prints the table as Markdown, and leaves `table.json` in TABLE; exits with 1 if
 anything is off.
 """
 
-import asyncio
 import contextlib
 import json
 import os
@@ -22,7 +21,6 @@ import pathlib
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -32,6 +30,7 @@ import aiohttp
 from absl import app, flags
 from aiohttp import web
 
+from agentrl.engine.http.thread import HttpThread
 from agentrl.evaluation import report, results
 from agentrl.evaluation.results import ALL, Results
 from agentrl.runtime import children
@@ -94,23 +93,14 @@ class Proxy:
 @contextlib.contextmanager
 def proxied(target: str) -> Iterator[tuple[Proxy, str]]:
   """A proxy that runs in a thread of its own, and its address."""
-  proxy, loop = Proxy(target), asyncio.new_event_loop()
-
-  async def start() -> str:
-    application = web.Application()
-    application.router.add_post('/v1/chat/completions', proxy.handle)
-    runner = web.AppRunner(application, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, '127.0.0.1', 0).start()
-    return f'http://127.0.0.1:{runner.addresses[0][1]}/v1'
-
-  thread = threading.Thread(target=loop.run_forever, daemon=True)
-  thread.start()
+  proxy, application = Proxy(target), web.Application()
+  application.router.add_post('/v1/chat/completions', proxy.handle)
+  thread = HttpThread(application)
+  port = thread.start('127.0.0.1', 0)
   try:
-    yield proxy, asyncio.run_coroutine_threadsafe(start(), loop).result()
+    yield proxy, f'http://127.0.0.1:{port}/v1'
   finally:
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
+    thread.stop()
 
 
 @contextlib.contextmanager

@@ -28,10 +28,9 @@ class HttpThread:
       OverflowError: the port is out of range.
     """
     bound: concurrent.futures.Future[int] = concurrent.futures.Future()
-    loop = self._loop = asyncio.new_event_loop()
     thread = self._thread = threading.Thread(
         target=self._serve,
-        args=(loop, host, port, bound),
+        args=(host, port, bound),
         name='engine-http',
         daemon=True,
     )
@@ -53,15 +52,10 @@ class HttpThread:
       logging.error('The HTTP thread of the engine did not end; leaving it.')
 
   def _serve(
-      self,
-      loop: asyncio.AbstractEventLoop,
-      host: str,
-      port: int,
-      bound: concurrent.futures.Future[int],
+      self, host: str, port: int, bound: concurrent.futures.Future[int]
   ) -> None:
-    asyncio.set_event_loop(loop)
     # A client that goes away cancels its handler, which aborts its requests.
-    runner = web.AppRunner(
+    served = web.AppRunner(
         self._app,
         handler_cancellation=True,
         shutdown_timeout=_SHUTDOWN_S,
@@ -70,19 +64,21 @@ class HttpThread:
     )
 
     async def listen() -> int:
-      await runner.setup()
-      site = web.TCPSite(runner, host, port, backlog=1024)
+      await served.setup()
+      site = web.TCPSite(served, host, port, backlog=1024)
       await site.start()
-      return runner.addresses[0][1]
+      return served.addresses[0][1]
 
-    try:
+    # Its end also cancels what outlives the server: aiohttp reads on what a
+    # client sends of a body that was refused, for up to ten seconds.
+    with asyncio.Runner() as runner:
+      loop = self._loop = runner.get_loop()
       try:
-        bound.set_result(loop.run_until_complete(listen()))
-      except (OSError, OverflowError) as error:  # in use, or no port at all
-        bound.set_exception(error)
-      else:
-        loop.run_forever()
-    finally:
-      loop.run_until_complete(runner.cleanup())
-      loop.run_until_complete(loop.shutdown_default_executor())
-      loop.close()
+        try:
+          bound.set_result(runner.run(listen()))
+        except (OSError, OverflowError) as error:  # in use, or no port at all
+          bound.set_exception(error)
+        else:
+          loop.run_forever()
+      finally:
+        runner.run(served.cleanup())

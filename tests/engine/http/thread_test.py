@@ -1,5 +1,7 @@
 """Tests for agentrl.engine.http.thread."""
 
+import gc
+import socket
 import urllib.request
 
 import pytest
@@ -14,6 +16,7 @@ def app():
 
   app = web.Application()
   app.router.add_get('/', answer)
+  app.router.add_post('/', answer)
   return app
 
 
@@ -36,3 +39,16 @@ def test_a_port_in_use_is_raised_where_it_was_asked_for():
       HttpThread(app()).start('127.0.0.1', 2**16)
   finally:
     first.stop()
+
+
+def test_a_body_that_never_ends_does_not_outlive_the_stop(caplog):
+  thread = HttpThread(app())
+  port = thread.start('127.0.0.1', 0)
+  with socket.create_connection(('127.0.0.1', port), timeout=60) as client:
+    client.sendall(
+        b'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nbegun'
+    )
+    assert b'200 OK' in client.recv(1 << 16)  # the rest is not waited for
+    thread.stop()
+  gc.collect()
+  assert not caplog.records  # as of a task that was destroyed
