@@ -169,8 +169,17 @@ class EmbeddedOptions:
     """
     if self.slots or episodes is None:
       return self.slots or 2 * self.max_running
-    wanted = max(self.max_running, episodes + episodes // 4)
-    return min(wanted, 2 * self.max_running)
+    running = self.num_running(episodes)
+    return min(max(running, episodes + episodes // 4), 2 * running)
+
+  def num_running(self, episodes: int | None = None) -> int:
+    """Sequences that decode together: each of so many episodes has one.
+
+    A deterministic engine has full batches whoever asks.
+    """
+    if episodes is None or self.deterministic:
+      return self.max_running
+    return min(self.max_running, episodes)
 
   def check(self) -> None:
     if self.slots and self.slots < self.max_running:

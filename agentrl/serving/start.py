@@ -126,7 +126,7 @@ def start_engine(
           model_path=model.path,
           served_name=served_name,
           trained_with=policy.trained_with,
-          max_running=sampler.max_running,
+          max_running=sampler.num_running(policy.episodes),
           max_len=min(policy.max_context, positions),
           context_length=min(
               policy.max_context + reserved, positions + RESERVED

@@ -326,7 +326,7 @@ def _fit(
   old, seen = batch.old_logprobs, np.arange(len(learnt))
   assert old is not None  # see `_score`
   last = no_update(batch)
-  for minibatch, rows in enumerate(_minibatches(len(learnt), plan, rl_step)):
+  for minibatch, rows in enumerate(minibatches(used, plan, rl_step)):
     if skips >= programs_lib.MAX_SKIPS:
       break
     result = programs_lib.update(
@@ -410,15 +410,30 @@ def _keep(
       )
 
 
-def _minibatches(
-    count: int, plan: UpdatePlan, rl_step: int
+def minibatches(
+    batch: TokenBatch, plan: UpdatePlan, rl_step: int
 ) -> Iterator[np.ndarray]:
-  """Rows of each update; every epoch of every step has its own order."""
+  """Rows of each update; every epoch of every step has its own order.
+
+  Groups stay together, but for the few that lie where two minibatches meet: a
+  microbatch then computes their prompt once, and a group's advantages, which are
+  relative to each other, push at the same time. All have the same number of
+  episodes that are learnt from, or one less.
+
+  Args:
+    batch: whose valid episodes are learnt from.
+    plan: of the updates.
+    rl_step: its number.
+  """
+  rows = np.flatnonzero(batch.valid)
   for epoch in range(plan.hyperparams.epochs):
-    order = np.arange(count)
+    order = rows
     if plan.hyperparams.updates > 1:
       rng = np.random.default_rng((plan.seed, rl_step, epoch))
       order = rng.permutation(order)
+      _, groups = np.unique(batch.group_ids[order], return_inverse=True)
+      rank = rng.permutation(len(order))  # of a group: of its number
+      order = order[np.argsort(rank[groups], kind='stable')]
     yield from np.array_split(order, plan.hyperparams.minibatches)
 
 

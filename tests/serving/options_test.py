@@ -162,7 +162,8 @@ def test_more_sequences_than_slots_are_refused():
         (0, None, 14),
         (9, None, 9),
         (9, 4, 9),
-        (0, 4, 7),
+        (0, 1, 1),
+        (0, 4, 5),
         (0, 8, 10),
         (0, 100, 14),
     ],
@@ -170,6 +171,18 @@ def test_more_sequences_than_slots_are_refused():
 def test_the_cache_holds_the_episodes_at_a_time(slots, episodes, expected):
   options = SamplerOptions(max_running=7, slots=slots)
   assert options.num_slots(episodes) == expected
+
+
+@pytest.mark.parametrize(
+    'episodes, deterministic, expected',
+    [(None, False, 7), (4, False, 4), (4, True, 7), (9, False, 7)],
+)
+def test_no_more_rows_decode_than_there_are_episodes(
+    episodes, deterministic, expected
+):
+  options = SamplerOptions(max_running=7, deterministic=deterministic)
+  assert options.num_running(episodes) == expected
+  assert options.num_slots(episodes) >= expected
 
 
 @pytest.mark.parametrize('name', ['api_key', 'admin_key'])

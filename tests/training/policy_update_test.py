@@ -7,8 +7,10 @@ import types
 import jax
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 
 from agentrl.algos import grpo, ppo
+from agentrl.data import collate
 from agentrl.ops import mismatch
 from agentrl.training import policy_update, programs as programs_lib
 from agentrl.training.policy_update import Update
@@ -166,6 +168,29 @@ def test_every_epoch_of_every_step_has_an_order_of_its_own(monkeypatch):
   epochs = [sum(seen[i : i + 2], ()) for i in range(0, 12, 2)]
   assert all(sorted(epoch) == list(range(8)) for epoch in epochs)
   assert len(set(epochs[:4])) == 4 and epochs[4:] == epochs[:2]
+
+
+@given(
+    sizes=st.lists(st.integers(1, 5), min_size=1, max_size=6),
+    count=st.integers(2, 4),
+    seed=st.integers(0, 9),
+    data=st.data(),
+)
+def test_minibatches_are_of_whole_groups(sizes, count, seed, data):
+  groups = np.repeat(np.arange(len(sizes)), sizes)
+  groups = np.array(data.draw(st.permutations(groups.tolist())))
+  learnt = np.array(data.draw(st.tuples(*[st.booleans()] * len(groups))))
+  batch = collate.blank(2).replace(valid=learnt, group_ids=groups)
+  plan = tiny.plan(minibatches=count, epochs=2, seed=seed)
+  parts = list(policy_update.minibatches(batch, plan, rl_step=3))
+  assert len(parts) == 2 * count
+  for epoch in parts[:count], parts[count:]:
+    assert sorted(np.concatenate(epoch)) == np.flatnonzero(learnt).tolist()
+    lengths = [len(part) for part in epoch]
+    assert max(lengths) - min(lengths) <= 1
+    names = [set(groups[part]) for part in epoch]
+    together = len(set().union(*names))
+    assert sum(map(len, names)) - together < count  # those where two meet
 
 
 # Which episodes the loss sees.
