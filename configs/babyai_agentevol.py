@@ -29,7 +29,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
 
   config.env.name = 'babyai'
   config.env.options.update(levels=('GoToRedBall',), style='compact')
-  config.model = dict(name=arg.model, remat='dots')
+  config.model = dict(name=arg.model)
   if arg.model in TINY:  # short answers, told tersely; a run brings its own
     config.agent = dict(format='plain', instructions='compact')
   config.rollout = dict(max_completion_tokens=16, max_context=1024)

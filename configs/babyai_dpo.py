@@ -28,7 +28,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config = defaults('dpo')
   config.env.name = 'babyai'
   config.env.options.update(levels=('GoToRedBall',), style='compact')
-  config.model = dict(name=arg.model, remat='dots')
+  config.model = dict(name=arg.model)
   config.rollout = dict(max_completion_tokens=16, max_context=1024)
   config.warmstart = dict(
       epochs=3, minibatch_size=16, warmup_steps=4, horizon=12

@@ -84,7 +84,7 @@ def laptop(algo: str, model: str) -> ConfigDict:
   """
   config = defaults('train')
   config.agent = dict(format='plain', instructions='compact')
-  config.model = dict(name=model, remat='dots')
+  config.model = dict(name=model)
   config.warmstart = dict(
       minibatch_size=8, warmup_steps=8, lr=3e-3, schedule='cosine'
   )

@@ -40,7 +40,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config.env.name = 'miniwob'
   config.env.options.update(tasks=PAGES, style='compact')
   config.agent = dict(format='plain', instructions='compact')
-  config.model = dict(name=arg.model, remat='dots')
+  config.model = dict(name=arg.model)
 
   config.warmstart = dict(
       episodes=160, epochs=5, minibatch_size=16, warmup_steps=4, horizon=8

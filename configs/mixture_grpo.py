@@ -56,7 +56,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
       ),
   }
 
-  config.model = dict(name='tiny-1m', remat='dots')
+  config.model = dict(name='tiny-1m')
   config.warmstart = dict(
       episodes=384, epochs=3, minibatch_size=16, warmup_steps=4, horizon=12
   )

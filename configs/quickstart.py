@@ -33,7 +33,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config.env.options.update(levels=('GoToRedBall',), style='compact')
   # Short answers, told tersely: a small policy learns them soon.
   config.agent = dict(format='plain', instructions='compact')
-  config.model = dict(name='tiny-1m', remat='dots')
+  config.model = dict(name='tiny-1m')
 
   # Imitation first: a random policy never meets a reward.
   config.warmstart = dict(

@@ -27,7 +27,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config.env.name = 'webarena'
   config.env.options.update(tasks=TASKS, split_by='value', style='compact')
   config.agent = dict(format='plain', instructions='compact')
-  config.model = dict(name=arg.model, remat='dots')
+  config.model = dict(name=arg.model)
 
   config.warmstart = dict(
       episodes=120, epochs=4, minibatch_size=8, warmup_steps=4, horizon=4

@@ -5,6 +5,7 @@ A `Batcher` has no thread of its own: `step` does one round and returns.
 
 import collections
 import math
+import statistics
 import time
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +24,11 @@ from agentrl.parallel import compile_waits
 # Padded prompt tokens between two decode dispatches. More makes running
 # requests wait; less makes a wave of new ones trickle in as small batches.
 _PREFILL_TOKENS = 2048
+# Tokens that a decode dispatch samples for a row: at least so many, since it costs
+# the time of one or two more; more while it takes no longer than this, for which
+# requests that arrive meanwhile, and aborts, wait.
+FEWEST_STEPS = 8
+_DISPATCH_S = 0.05
 
 
 class Batcher:
@@ -45,6 +51,7 @@ class Batcher:
     self._sampled = self._prompted = self._reused = 0
     self._rate, self._rate_mark = 0.0, (time.perf_counter(), 0)
     self._prefill_budget = PrefillBudget()
+    self._step_s = collections.deque[float](maxlen=5)  # of the last dispatches
     self._compile_wait_s = 0.0
     compile_waits.listen()
 
@@ -233,11 +240,15 @@ class Batcher:
 
   def _decode(self, ready: list[Sequence]) -> None:
     """One decode dispatch for all sequences that are ready."""
+    start_s = time.perf_counter()
     ids, logprobs, counts, likeliest = self._model_runner.decode(
         [s.row() for s in ready],
-        steps=decode.MAX_STEPS,
+        steps=self._decode_steps(),
         # Rows that are done still cost their share of each step.
         floor=max(1, len(ready) // 2),
+    )
+    self._step_s.append(
+        (time.perf_counter() - start_s) / max(int(counts.max()), 1)
     )
     broken = False
     for row, (sequence, row_ids, row_logprobs, count) in enumerate(
@@ -275,6 +286,14 @@ class Batcher:
     if now - then > 1.0:
       self._rate = (self._sampled - before) / (now - then)
       self._rate_mark = (now, self._sampled)
+
+  def _decode_steps(self) -> int:
+    """Tokens that the next decode dispatch samples for a row, at most."""
+    if self._model_runner.deterministic or not self._step_s:
+      return FEWEST_STEPS
+    # The median: one of them may have compiled.
+    step_s = max(statistics.median(self._step_s), 1e-6)
+    return min(max(int(_DISPATCH_S / step_s), FEWEST_STEPS), decode.MAX_STEPS)
 
   def _note_filled(self, slot: int, filled: int) -> None:
     """Shares entries that something else than a prefill has computed.

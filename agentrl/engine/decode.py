@@ -27,7 +27,7 @@ from agentrl.engine.sampling import Array
 from agentrl.models.transformer import KVCache, Transformer
 
 # Most tokens that one dispatch of `decode` samples for a row.
-MAX_STEPS = 8
+MAX_STEPS = 32
 
 
 class Chunk(NamedTuple, Generic[Array]):

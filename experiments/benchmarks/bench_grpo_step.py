@@ -3,12 +3,14 @@ r"""Times whole GRPO steps: sampling, reward, loss, gradient, AdamW, weight push
     python -m experiments.benchmarks.bench_grpo_step
     python -m experiments.benchmarks.bench_grpo_step --models=tiny-4m \
         --trl=torch-env/bin/python --tunix=tunix-env/bin/python
+    python -m experiments.benchmarks.bench_grpo_step --models=smollm2-135m \
+        --lora_rank=16 --trl=torch-env/bin/python
 
 One turn an episode, so that trainers without turns can do the same: for each of
 `prompts` random prompts a group of completions of full length, one update on all
 of them. It is the loop of a training run with its HTTP sampler; only the
 environment is missing. Prints one JSON line a model. `peers` says how to get the
-others, which take turns with ours, a step each. `peak_gb` is the largest memory
+others, which take turns with ours, a step each; TRL's adapter is peft's. `peak_gb` is the largest memory
 of the process so far; ours holds trainer and engine.
 """
 
@@ -27,7 +29,7 @@ from absl import app, flags
 from agentrl.algos import grpo
 from agentrl.data.tasks import TaskIterator
 from agentrl.inference.sampler import Sampler
-from agentrl.models import transformer, variants
+from agentrl.models import lora, transformer, variants
 from agentrl.models.config import TransformerConfig
 from agentrl.models.transformer import Transformer
 from agentrl.parallel import mesh as mesh_lib
@@ -53,6 +55,9 @@ _GROUP = flags.DEFINE_integer('group', 8, 'Completions of each.')
 _PROMPT = flags.DEFINE_integer('prompt', 64, 'Tokens of a prompt.')
 _NEW = flags.DEFINE_integer('new', 128, 'Tokens of a completion.')
 _MAX_TOKENS = flags.DEFINE_integer('max_tokens', 8192, 'Of a microbatch.')
+_RANK = flags.DEFINE_integer(
+    'lora_rank', 0, 'Of an adapter of all projections; 0: the full model.'
+)
 _REPEATS = flags.DEFINE_integer('repeats', 5, 'Steps that count, of each side.')
 _WARMUP = flags.DEFINE_integer('warmup', 2, 'Steps before, of ours.')
 
@@ -124,13 +129,17 @@ class Ours:
     module = Transformer(config, scan_layers=True, remat='dots')
     mesh = mesh_lib.make_mesh(dict(data=1, fsdp=-1, tensor=1, sequence=1))
     tx = optim.make_optimizer(1e-5)
-    params = transformer.init_params(module, jax.random.key(0))
+    params, base = transformer.init_params(module, jax.random.key(0)), None
+    if _RANK.value:
+      adapter = lora.Lora(rank=_RANK.value)
+      base = lora.Base(params, adapter.scale)
+      params = lora.init(adapter, params, jax.random.key(1))
     self._state = state_lib.create(params, tx, mesh)
     rows = _PROMPTS.value * _GROUP.value
     engine, url = stack.enter_context(
         engines.serving(
             config,
-            weight_sync.engine_layout(params),
+            weight_sync.engine_layout(params, base=base),
             max_running=rows,
             max_len=_PROMPT.value + _NEW.value,
             slots=rows,
@@ -141,7 +150,7 @@ class Ours:
     self._sampler = Sampler(
         self._event_loop.session, [url], temperature=1.0, timeout_s=600
     )
-    self._push = weight_sync.EmbeddedPush(engine)
+    self._push = weight_sync.EmbeddedPush(engine, base=base)
     self._vocab_size = config.vocab_size
     tasks = TaskIterator(range(1000), seed=0)
     sources = Sources([Source(tasks, fixed(1))], _PROMPTS.value)
@@ -162,6 +171,7 @@ class Ours:
                 functools.partial(grpo.loss, hyperparams=hyperparams),
                 tx,
                 self._state,
+                base=base,
             ),
             UpdatePlan(hyperparams, max_tokens=_MAX_TOKENS.value, seed=0),
             jax.jit(
@@ -224,6 +234,7 @@ def bench(model: str) -> dict:
       group=_GROUP.value,
       prompt=_PROMPT.value,
       new=_NEW.value,
+      lora_rank=_RANK.value,
   )
   with contextlib.ExitStack() as stack:
     ours = Ours(stack, config)

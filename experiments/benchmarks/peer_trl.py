@@ -1,6 +1,6 @@
 """TRL: whole steps of its GRPO trainer.
 
-Run by `peers.Peer` under an interpreter with torch and trl; imports nothing of
+Run by `peers.Peer` under an interpreter with torch, trl and peft; imports nothing of
 agentrl. Reads the shape of the model, then tasks.
 """
 
@@ -14,6 +14,7 @@ import time
 import numpy as np
 import peer_loop  # this folder's
 import peer_transformers
+import peft
 import tokenizers
 import trl
 from datasets import Dataset
@@ -53,7 +54,19 @@ class Held(TrainerCallback):
     self.took.put(time.perf_counter() - self.began)
 
 
-def make_trainer(model, held, *, prompts, group, prompt, new):
+def make_adapter(rank):
+  return peft.LoraConfig(
+      r=rank,
+      lora_alpha=16,
+      target_modules=[
+          'q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj',
+          'down_proj',
+      ],
+      task_type='CAUSAL_LM',
+  )  # fmt: skip
+
+
+def make_trainer(model, held, *, prompts, group, prompt, new, lora_rank):
   vocab = model.config.vocab_size
   rng = np.random.default_rng(0)
   rows = rng.integers(0, vocab - 3, (256, prompt))
@@ -82,6 +95,7 @@ def make_trainer(model, held, *, prompts, group, prompt, new):
       ),
       train_dataset=data,
       processing_class=make_tokenizer(vocab),
+      peft_config=make_adapter(lora_rank) if lora_rank else None,
       callbacks=[held],
       reward_funcs=lambda completions, **kwargs: [
           len(set(c.split())) + 0.01 * i for i, c in enumerate(completions)
@@ -95,7 +109,7 @@ def grpo(made, model, **sizes):
   Args:
     made: the held trainer, once there is one.
     model: the policy.
-    **sizes: prompts, group, prompt, new; see `make_trainer`.
+    **sizes: prompts, group, prompt, new, lora_rank; see `make_trainer`.
   """
   if not made:
     made['held'] = Held()

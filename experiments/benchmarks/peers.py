@@ -1,7 +1,7 @@
 """Other systems in a process of their own, timed in turns with ours.
 
     python3.11 -m venv torch-env
-    torch-env/bin/pip install torch==2.13.0 transformers==5.23.0 trl==1.16.0
+    torch-env/bin/pip install torch==2.13.0 transformers==5.23.0 trl==1.16.0 peft==0.21.2
     python3.12 -m venv tunix-env
     tunix-env/bin/pip install google-tunix==0.1.7
 
@@ -28,7 +28,7 @@ from agentrl.models.config import TransformerConfig
 _TRANSFORMERS = flags.DEFINE_string(
     'transformers', None, 'Interpreter that has transformers and torch.'
 )
-_TRL = flags.DEFINE_string('trl', None, 'Interpreter that has trl and torch.')
+_TRL = flags.DEFINE_string('trl', None, 'Interpreter that has trl, peft and torch.')
 _TUNIX = flags.DEFINE_string(
     'tunix', None, 'Interpreter that has google-tunix; for tiny-4m only.'
 )

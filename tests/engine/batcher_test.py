@@ -20,7 +20,7 @@ class Device(ModelRunner):
     self.deterministic, self.alignment = False, 1
     self._prefill_rows = PREFILL_ROWS
     self.max_len, self.params = 8192, None
-    self.now = 0.0
+    self.now, self.step_s = 0.0, STEP_S
     self.dispatches = []  # (kind, start, end)
     self._shapes = set()
 
@@ -35,7 +35,7 @@ class Device(ModelRunner):
     self._run('prefill', (chunk, len(pieces)), TOKEN_S * chunk * len(pieces))
 
   def decode(self, rows, *, steps, floor):
-    self._run('decode', len(rows), STEP_S * steps)
+    self._run('decode', len(rows), self.step_s * steps)
     batch = len(rows)
     counts = np.array([min(steps, row['budget']) for row in rows])
     zeros = np.zeros((batch, decode.MAX_STEPS))
@@ -91,7 +91,7 @@ def test_a_long_prompt_at_most_doubles_the_time_between_tokens(device, core):
   long = add(core, 6000, 8, seed=11)
   while long.num_output == 0:
     core.batcher.step(never, nothing)
-  usual = decode.MAX_STEPS * STEP_S  # the last dispatch compiles for five
+  usual = batcher_lib.FEWEST_STEPS * STEP_S  # the last dispatch compiles for five
   assert max(gaps(device.dispatches)[:-1]) <= 2 * usual + 16 * TOKEN_S
   # And it gets its share: 6 s of prefill take about twice that.
   assert device.dispatches[-1][2] - device.dispatches[0][1] < 2.5 * 6.0
@@ -103,4 +103,22 @@ def test_a_wave_of_prompts_is_filled_before_it_decodes(device, core):
   # 16 prompts in 1,024 tokens a dispatch, and then all decode together.
   kinds = [kind for kind, _, _ in device.dispatches]
   assert kinds[-1] == 'decode' and kinds.count('decode') == 1
-  assert all(s.num_output == decode.MAX_STEPS for s in wave)
+  assert all(s.num_output == batcher_lib.FEWEST_STEPS for s in wave)
+
+
+@pytest.mark.parametrize(
+    'step_s, deterministic, most',
+    [(0.001, False, 32), (0.004, False, 12), (0.1, False, 8), (0.001, True, 8)],
+)
+def test_a_dispatch_samples_what_fits_in_its_time(
+    device, core, step_s, deterministic, most
+):
+  device.step_s, device.deterministic = step_s, deterministic
+  device.variant = lambda row: (False, False, False)
+  sequence = add(core, 20, 200)
+  counts = []
+  for _ in range(12):
+    before = sequence.num_output
+    core.batcher.step(lambda: False, lambda: None)
+    counts.append(sequence.num_output - before)
+  assert counts[0] == batcher_lib.FEWEST_STEPS and max(counts) == most
