@@ -136,7 +136,9 @@ def test_filling_and_scoring_lower():
   lower(programs.prefill, params, cache, scratch, chunk)
   targets = np.zeros((ROWS, 16), np.int32)
   lower(programs.score, params, cache, scratch, chunk, targets, tops=True)
-  lower(programs.copy, cache, *padding.copies([], ROWS, unused=SLOTS), length=32)
+  lower(
+      programs.copy, cache, *padding.copies([], ROWS, unused=SLOTS), length=32
+  )
 
 
 @pytest.mark.parametrize('window', [None, 128])

@@ -5,7 +5,6 @@ A `Batcher` has no thread of its own: `step` does one round and returns.
 
 import collections
 import math
-import statistics
 import time
 from collections.abc import Callable
 from typing import Any
@@ -51,7 +50,7 @@ class Batcher:
     self._sampled = self._prompted = self._reused = 0
     self._rate, self._rate_mark = 0.0, (time.perf_counter(), 0)
     self._prefill_budget = PrefillBudget()
-    self._step_s = collections.deque[float](maxlen=5)  # of the last dispatches
+    self._step_s: float | None = None  # of a token of the last decode dispatch
     self._compile_wait_s = 0.0
     compile_waits.listen()
 
@@ -247,9 +246,8 @@ class Batcher:
         # Rows that are done still cost their share of each step.
         floor=max(1, len(ready) // 2),
     )
-    self._step_s.append(
-        (time.perf_counter() - start_s) / max(int(counts.max()), 1)
-    )
+    taken_s = time.perf_counter() - start_s
+    self._step_s = max(taken_s, 1e-6) / max(int(counts.max()), 1)
     broken = False
     for row, (sequence, row_ids, row_logprobs, count) in enumerate(
         zip(
@@ -289,11 +287,12 @@ class Batcher:
 
   def _decode_steps(self) -> int:
     """Tokens that the next decode dispatch samples for a row, at most."""
-    if self._model_runner.deterministic or not self._step_s:
+    if self._model_runner.deterministic or self._step_s is None:
       return FEWEST_STEPS
-    # The median: one of them may have compiled.
-    step_s = max(statistics.median(self._step_s), 1e-6)
-    return min(max(int(_DISPATCH_S / step_s), FEWEST_STEPS), decode.MAX_STEPS)
+    # Had it compiled, the next one is short, and no more.
+    return min(
+        max(int(_DISPATCH_S / self._step_s), FEWEST_STEPS), decode.MAX_STEPS
+    )
 
   def _note_filled(self, slot: int, filled: int) -> None:
     """Shares entries that something else than a prefill has computed.

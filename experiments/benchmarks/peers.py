@@ -28,7 +28,9 @@ from agentrl.models.config import TransformerConfig
 _TRANSFORMERS = flags.DEFINE_string(
     'transformers', None, 'Interpreter that has transformers and torch.'
 )
-_TRL = flags.DEFINE_string('trl', None, 'Interpreter that has trl, peft and torch.')
+_TRL = flags.DEFINE_string(
+    'trl', None, 'Interpreter that has trl, peft and torch.'
+)
 _TUNIX = flags.DEFINE_string(
     'tunix', None, 'Interpreter that has google-tunix; for tiny-4m only.'
 )

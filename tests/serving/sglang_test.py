@@ -211,13 +211,13 @@ def test_a_fleet_lives_through_crashes_with_the_current_weights(tmp_path):
       ]
       await until(lambda: run.replicas.in_flight(a.url), 'a is busy')
       os.kill(first, signal.SIGKILL)
+      await until(lambda: run.replicas.serving() == (b.url,), 'a is held')
       for request in requests:
         completion = await asyncio.wait_for(request, PATIENCE_S)
         assert completion.tokens == expected.tokens
       assert run.sampler.counts['retries'] >= 1
 
       # A push that comes meanwhile reaches who serves, and then who returns.
-      await until(lambda: run.replicas.serving() == (b.url,), 'a is held')
       await run.push(params_of(1), 1)
       assert await one_version(run, b.url) == '1'
       await until(lambda: len(run.replicas.serving()) == 2, 'a is back')

@@ -148,11 +148,11 @@ def native_tops(engine, ids, count, **params):
 
 def test_a_chat_tells_the_likeliest_tokens(client, words_engine, slow_decode):
   del slow_decode  # who reads slower than it samples gets fewer chunks
-  ask = dict(model='policy', messages=MESSAGES, seed=3, max_tokens=30)
+  ask = dict(model='policy', messages=MESSAGES, seed=3, max_tokens=60)
   wanted = dict(logprobs=True, top_logprobs=3)
   whole = client.chat.completions.create(**ask, **wanted).choices[0]
   expected = native_tops(
-      words_engine, prompt_ids(), 3, sampling_seed=3, max_new_tokens=30
+      words_engine, prompt_ids(), 3, sampling_seed=3, max_new_tokens=60
   )
   chunks = list(client.chat.completions.create(**ask, **wanted, stream=True))
   streamed = [
