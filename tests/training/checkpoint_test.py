@@ -563,7 +563,9 @@ def test_a_failed_save_ends_the_process_in_seconds_with_one_line(
   if f"'{breaks}'" in done.stderr and 'CalledProcessError' in done.stderr:
     pytest.skip('this user may not break a disk so')
   assert done.returncode == 2, done.stderr
-  [line] = done.stderr.strip().splitlines()
+  lines = done.stderr.strip().splitlines()
+  assert len(lines) == 1, done.stderr
+  line = lines[0]
   assert said in line and directory in line
   assert ('free some space' in line) == ('No space' in line)
   assert time.monotonic() - began < 60  # which a busy machine takes to start
