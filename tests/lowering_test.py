@@ -36,7 +36,7 @@ ROWS, LENGTH, SLOTS = 4, 64, 8
 
 @pytest.fixture(autouse=True)
 def on_gpu(monkeypatch):
-  """What is chosen by platform is what a GPU gets."""
+  """Choices by platform are those of a GPU."""
   monkeypatch.setattr(jax, 'default_backend', lambda: 'gpu')
 
 

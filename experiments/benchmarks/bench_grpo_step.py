@@ -10,7 +10,8 @@ One turn an episode, so that trainers without turns can do the same: for each of
 `prompts` random prompts a group of completions of full length, one update on all
 of them. It is the loop of a training run with its HTTP sampler; only the
 environment is missing. Prints one JSON line a model. `peers` says how to get the
-others, which take turns with ours, a step each; TRL's adapter is peft's. `peak_gb` is the largest memory
+others, which take turns with ours, a step each; TRL's adapter is
+peft's, and with one tunix is not started. `peak_gb` is the largest memory
 of the process so far; ours holds trainer and engine.
 """
 
@@ -234,12 +235,14 @@ def bench(model: str) -> dict:
       group=_GROUP.value,
       prompt=_PROMPT.value,
       new=_NEW.value,
-      lora_rank=_RANK.value,
   )
+  rivals = ['trl', 'tunix']
+  if _RANK.value:
+    sizes['lora_rank'], rivals = _RANK.value, ['trl']
   with contextlib.ExitStack() as stack:
     ours = Ours(stack, config)
     sides = {'ours': ours}
-    for peer in peers.start(stack, model, config, ('trl', 'tunix')):
+    for peer in peers.start(stack, model, config, rivals):
       sides[peer.name] = lambda peer=peer: peer.ask('grpo', **sizes)
     for name, run in sides.items():
       for _ in range(_WARMUP.value if name == 'ours' else 1):

@@ -66,7 +66,7 @@ def make_adapter(rank):
   )  # fmt: skip
 
 
-def make_trainer(model, held, *, prompts, group, prompt, new, lora_rank):
+def make_trainer(model, held, *, prompts, group, prompt, new, lora_rank=0):
   vocab = model.config.vocab_size
   rng = np.random.default_rng(0)
   rows = rng.integers(0, vocab - 3, (256, prompt))

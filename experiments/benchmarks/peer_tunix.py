@@ -202,7 +202,7 @@ def train(made, shape, *, rows, length, prompt=64):
   return {'seconds': time.perf_counter() - start}
 
 
-def grpo(made, shape, *, prompts, group, prompt, new, lora_rank):
+def grpo(made, shape, *, prompts, group, prompt, new):
   """Seconds from one call of the reward function to the next.
 
   It is held there until the next task, so nothing is computed meanwhile.
@@ -214,10 +214,7 @@ def grpo(made, shape, *, prompts, group, prompt, new, lora_rank):
     group: completions of each.
     prompt: tokens of it.
     new: tokens of a completion.
-    lora_rank: 0; an adapter is not made here.
   """
-  if lora_rank:
-    raise NotImplementedError('Tunix is timed in full alone: --lora_rank=0.')
   if 'grpo' not in made:
     go, reached = queue.Queue(), queue.Queue()
 

@@ -91,9 +91,8 @@ def test_a_long_prompt_at_most_doubles_the_time_between_tokens(device, core):
   long = add(core, 6000, 8, seed=11)
   while long.num_output == 0:
     core.batcher.step(never, nothing)
-  usual = (
-      batcher_lib.FEWEST_STEPS * STEP_S
-  )  # the last dispatch compiles for five
+  # The last dispatch compiles for five.
+  usual = batcher_lib.FEWEST_STEPS * STEP_S
   assert max(gaps(device.dispatches)[:-1]) <= 2 * usual + 16 * TOKEN_S
   # And it gets its share: 6 s of prefill take about twice that.
   assert device.dispatches[-1][2] - device.dispatches[0][1] < 2.5 * 6.0
