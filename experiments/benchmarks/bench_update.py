@@ -203,12 +203,6 @@ def measure(rank: int) -> dict:
     state, _ = programs.apply(state, grads)
     return state
 
-  def lower():
-    fn, bound = programs.accumulate, {}
-    if base is not None:
-      fn, bound = fn.func, fn.keywords
-    return fn.lower(state.networks, grads, placed, counts, **bound).compile()
-
   times = time_parts({
       'accumulate': accumulate,
       'decoder': lambda: decoder(state.networks, base, placed),
@@ -217,7 +211,8 @@ def measure(rank: int) -> dict:
   })
   peak = peak_gib(accumulate)
   gemm = reference_rates.matmul_gflops()
-  compiled = lower()
+  lowered = programs.accumulate.lower(state.networks, grads, placed, counts)
+  compiled = lowered.compile()
   flops = hlo.work(compiled.as_text()).flops
   tokens = piece.tokens.size + (
       0 if piece.prefix is None else piece.prefix.tokens.size
