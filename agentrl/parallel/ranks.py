@@ -8,16 +8,18 @@ each process adds to a file of its own.
 """
 
 import contextlib
+import os
 import pathlib
 import pickle
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 import jax
 
 from agentrl.errors import AgentrlError, ConfigError, ProcessLost
-from agentrl.parallel import distributed
-from agentrl.runtime import ranks, workdir as workdir_lib
+from agentrl.parallel import distributed, watch
+from agentrl.runtime import ending, ranks, workdir as workdir_lib
 from agentrl.runtime.event_loop import EventLoop, Interrupted
 
 T = TypeVar('T')
@@ -135,7 +137,10 @@ def check(loop: EventLoop) -> None:
 
 @contextlib.contextmanager
 def together(workdir: pathlib.Path) -> Iterator[None]:
-  """Tells the error of a collective whose process is gone as what it is.
+  """Tells that another process is gone as what it is.
+
+  A collective that fails for it raises the error here. Where nothing fails, for
+  half a minute, this process is ended, and the same words are its last.
 
   Args:
     workdir: of the run, for the way on.
@@ -143,14 +148,25 @@ def together(workdir: pathlib.Path) -> Iterator[None]:
   Raises:
     ProcessLost: in place of whatever failed for want of another process.
   """
+
+  def lost(reason: str) -> ProcessLost:
+    return ProcessLost(
+        f'Another process of this run than {distributed.index()} is gone: see'
+        f' what it said last ({reason}). Start all of them again:'
+        f' {workdir_lib.way_on(workdir)}'
+    )
+
+  def end() -> None:
+    error = lost('its connection was closed, and what needs it waits on')
+    print(f'{type(error).__name__}: {error}', file=sys.stderr)
+    ending.leave(2)
+
+  host, _, _ = (ranks.find(os.environ).coordinator or '').rpartition(':')
   try:
-    yield
+    with watch.over(host or None, end):
+      yield
   except Exception as error:
     reason = distributed.lost(error)
     if reason is None:
       raise
-    raise ProcessLost(
-        f'Another process of this run than {distributed.index()} is gone: see'
-        f' what it said last ({reason}). Start all of them again:'
-        f' {workdir_lib.way_on(workdir)}'
-    ) from error
+    raise lost(reason) from error

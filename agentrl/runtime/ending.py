@@ -19,13 +19,14 @@ def end(code: int, within_s: float = _WITHIN_S) -> NoReturn:
     code: of the exit.
     within_s: seconds that the threads get.
   """
-  timer = threading.Timer(within_s, _leave, (code,))
+  timer = threading.Timer(within_s, leave, (code,))
   timer.daemon = True
   timer.start()
   sys.exit(code)
 
 
-def _leave(code: int) -> None:
+def leave(code: int) -> None:
+  """Ends this process at once; its children end with their input."""
   for stream in (sys.stdout, sys.stderr):
     try:
       stream.flush()

@@ -4,6 +4,7 @@
     python -m tests.parallel.processes OUT.npz save MESH DIR CASE...
     python -m tests.parallel.processes OUT.npz restore MESH DIR [DAMAGED_DIR]
     python -m tests.parallel.processes OUT.npz lose close|collective DIR
+    python -m tests.parallel.processes OUT.npz stay DIR
 
 The first writes the arrays that came out.
 """
@@ -11,6 +12,7 @@ The first writes the arrays that came out.
 import os
 import pathlib
 import sys
+import threading
 import time
 
 import jax
@@ -18,7 +20,7 @@ import numpy as np
 import pytest
 
 from agentrl.errors import CheckpointError, ProcessLost
-from agentrl.parallel import distributed, ranks
+from agentrl.parallel import distributed, ranks, watch
 from agentrl.runtime import ending
 from agentrl.training import state as state_lib
 from agentrl.training.checkpoint import Checkpoints
@@ -102,10 +104,21 @@ def lose(told_by, directory):
   return {'seconds': np.float64(time.monotonic() - began)}
 
 
+def stay(directory):
+  """One process is gone, and the other waits for what nobody ends."""
+  watch._GRACE_S = 1.0
+  with ranks.together(pathlib.Path(directory)):
+    if not distributed.is_first():
+      os._exit(0)
+    threading.Event().wait()
+
+
 def main(path, action, *args):
   ranks.join(os.environ, 'train', ready=True)
   assert jax.device_count() == 8
-  actions = dict(update=update, save=save, restore=restore, lose=lose)
+  actions = dict(
+      update=update, save=save, restore=restore, lose=lose, stay=stay
+  )
   arrays = actions[action](*args)
   if distributed.is_first():
     np.savez(path, **arrays)

@@ -1,6 +1,7 @@
 """Updates and checkpoints of processes that share eight devices."""
 
 import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -95,3 +96,19 @@ def test_a_process_that_is_gone_amid_a_save_is_noticed(tmp_path, told_by):
   path, run = tmp_path / 'took.npz', str(tmp_path / 'run')
   # Orbax's threads alone would wait until JAX aborts: a minute or more.
   assert two_processes(path, 'lose', told_by, run)['seconds'] < 20
+
+
+@pytest.mark.slow
+def test_a_process_that_waits_for_one_that_is_gone_ends(tmp_path):
+  """Gloo and NCCL may wait on, and nothing fails."""
+  said = tmp_path / 'said'
+  module = 'tests.parallel.processes'
+  command = [sys.executable, '-m', module, 'none', 'stay', str(tmp_path)]
+  with (
+      said.open('w') as stderr,
+      eight_devices.started(command, processes=2, stderr=stderr) as (first, _),
+  ):
+    assert first.wait(timeout=100) == 2, said.read_text()
+  last = said.read_text().splitlines()[-1]
+  assert last.startswith('ProcessLost: Another process of this run than 0 is')
+  assert 'its connection was closed' in last

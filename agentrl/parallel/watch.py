@@ -1,0 +1,142 @@
+"""Notices that another process of the run is gone, whatever this one waits for.
+
+A collective whose process is gone mostly fails at once, and that error is told. Some
+wait on: Gloo's waiting threads may miss that a connection was closed, and NCCL does
+not look. JAX's heartbeats abort the process after 100 s, with pages of frames for a
+message. So each process holds a connection to process 0, which the kernel closes
+with either of them.
+"""
+
+import contextlib
+import secrets
+import selectors
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+from absl import logging
+
+from agentrl.parallel import distributed
+from agentrl.runtime.event_loop import Interrupted
+
+# For what fails by itself to be told and closed.
+_GRACE_S = 30.0
+_CONNECT_S = 10.0
+# Who connects says which run it is of: networks have scanners.
+_TOKEN_BYTES = 16
+_GOODBYE = b'.'
+
+
+@contextlib.contextmanager
+def over(host: str | None, lost: Callable[[], object]) -> Iterator[None]:
+  """Calls `lost` if a process is gone and this one does not leave the block.
+
+  Process 0 notices any other, the others process 0. All have to enter. One that
+  leaves the block without an error is not missed.
+
+  Args:
+    host: of process 0; None: by the name that it has for itself.
+    lost: ends the process; called in a thread, `_GRACE_S` after the loss.
+  """
+  if distributed.count() == 1:
+    yield
+    return
+  with contextlib.ExitStack() as stack:
+    links = [stack.enter_context(link) for link in _meet(host)]
+    left = threading.Event()
+    waking, wake = map(stack.enter_context, socket.socketpair())
+    thread = threading.Thread(
+        target=_watch, args=([waking, *links], left, lost), daemon=True
+    )
+    thread.start()
+    try:
+      yield
+      _say_goodbye(links)
+    except Interrupted:
+      _say_goodbye(links)
+      raise
+    finally:
+      left.set()
+      wake.send(_GOODBYE)
+      thread.join()
+
+
+def _meet(host: str | None) -> list[socket.socket]:
+  """The connections of this process: to all others, or to process 0."""
+  with socket.create_server(('', 0), backlog=distributed.count()) as server:
+    token = secrets.token_bytes(_TOKEN_BYTES)
+    port, name = server.getsockname()[1], socket.gethostname()
+    [offer, *_] = distributed.share(token + f'{port} {name}'.encode())
+    token, (port, name) = (
+        offer[:_TOKEN_BYTES],
+        offer[_TOKEN_BYTES:].decode().split(),
+    )
+    links = []
+    if not distributed.is_first():
+      links = _connect((host or name, name), int(port), token)
+    connected = distributed.share(b'1' * len(links)).count(b'1')
+    while distributed.is_first() and len(links) < connected:
+      link, _ = server.accept()
+      link.settimeout(_CONNECT_S)
+      if _says(link, token):
+        links.append(link)
+      else:
+        link.close()
+    return links
+
+
+def _connect(
+    hosts: Sequence[str], port: int, token: bytes
+) -> list[socket.socket]:
+  reasons = []
+  for host in dict.fromkeys(hosts):
+    try:
+      link = socket.create_connection((host, port), _CONNECT_S)
+    except OSError as error:
+      reasons.append(f'{host}:{port}: {error}')
+    else:
+      link.sendall(token)
+      return [link]
+  logging.warning(
+      'Process %d does not reach process 0 (%s): if one of them is gone, JAX'
+      ' may take minutes to notice, and says so at length.',
+      distributed.index(),
+      '; '.join(reasons),
+  )
+  return []
+
+
+def _says(link: socket.socket, token: bytes) -> bool:
+  try:
+    return secrets.compare_digest(link.recv(len(token)), token)
+  except OSError:
+    return False
+
+
+def _say_goodbye(links: Sequence[socket.socket]) -> None:
+  for link in links:
+    with contextlib.suppress(OSError):  # gone before this one
+      link.send(_GOODBYE)
+
+
+def _watch(
+    links: Sequence[socket.socket],
+    left: threading.Event,
+    lost: Callable[[], object],
+) -> None:
+  with selectors.DefaultSelector() as selector:
+    for link in links:
+      selector.register(link, selectors.EVENT_READ, link)
+    while not left.is_set():
+      for key, _ in selector.select():
+        try:
+          word = key.data.recv(1)
+        except OSError:
+          word = b''
+        if word == _GOODBYE:
+          selector.unregister(key.data)
+        elif left.wait(_GRACE_S):
+          return
+        else:
+          lost()
+          return

@@ -1,0 +1,139 @@
+"""Tests for agentrl.parallel.watch: threads that are each a process of the run."""
+
+import concurrent.futures
+import socket
+import threading
+
+import pytest
+
+from agentrl.parallel import distributed, watch
+from agentrl.runtime.event_loop import Interrupted
+
+
+class Crash(Exception):
+  """Ends one of the processes."""
+
+
+@pytest.fixture(name='play')
+def _play(monkeypatch):
+  """Runs the functions of a list, each as the process of its number."""
+  here = threading.local()
+
+  def play(works, before_share=lambda rank, call: None):
+    barrier = threading.Barrier(len(works), timeout=20)
+    messages = [b''] * len(works)
+    calls = [0] * len(works)
+
+    def share(message):
+      before_share(here.rank, calls[here.rank])
+      calls[here.rank] += 1
+      messages[here.rank] = message
+      barrier.wait()
+      all_of_them = list(messages)
+      barrier.wait()
+      return all_of_them
+
+    def run(rank):
+      here.rank = rank
+      return works[rank]()
+
+    monkeypatch.setattr(distributed, 'share', share)
+    monkeypatch.setattr(distributed, 'count', lambda: len(works))
+    monkeypatch.setattr(distributed, 'index', lambda: here.rank)
+    monkeypatch.setattr(distributed, 'is_first', lambda: here.rank == 0)
+    monkeypatch.setattr(watch, '_GRACE_S', 0.3)
+    with concurrent.futures.ThreadPoolExecutor(len(works)) as pool:
+      return list(pool.map(run, range(len(works))))
+
+  return play
+
+
+def staying(seconds, host='127.0.0.1'):
+  """Stays in the block; the result: whether another was lost."""
+
+  def work():
+    lost = threading.Event()
+    with watch.over(host, lost.set):
+      return lost.wait(seconds)
+
+  return work
+
+
+def leaving(error=None):
+  """Leaves the block, as `error` if there is one."""
+
+  def work():
+    try:
+      with watch.over('127.0.0.1', lambda: None):
+        if error is not None:
+          raise error
+    except (Crash, Interrupted):
+      pass
+    return None
+
+  return work
+
+
+def test_a_crash_of_any_other_is_noticed_by_the_first(play):
+  assert play([staying(20), leaving(Crash()), leaving()]) == [True, None, None]
+
+
+def test_a_crash_of_the_first_is_noticed_by_all(play):
+  assert play([leaving(Crash()), staying(20), staying(20)]) == [
+      None,
+      True,
+      True,
+  ]
+
+
+@pytest.mark.parametrize('error', [None, Interrupted()])
+def test_who_leaves_as_it_should_is_not_missed(play, error):
+  assert play([staying(1), leaving(error)]) == [False, None]
+  assert play([leaving(error), staying(1)]) == [None, False]
+
+
+def test_what_fails_by_itself_has_time_to_say_so(play, monkeypatch):
+  def slow():
+    lost = threading.Event()
+    monkeypatch.setattr(watch, '_GRACE_S', 20)
+    with watch.over('127.0.0.1', lost.set):
+      threading.Event().wait(0.5)
+    return lost.is_set()
+
+  assert play([slow, leaving(Crash())]) == [False, None]
+
+
+def test_who_connects_without_the_token_is_sent_away(play, monkeypatch):
+  ports, strangers = {}, []
+  create = socket.create_server
+
+  def listen(*args, **kwargs):
+    server = create(*args, **kwargs)
+    ports[threading.get_ident()] = server.getsockname()
+    return server
+
+  def intrude(rank, call):
+    # The first listens, and has told nobody.
+    if rank == 0 and call == 0:
+      _, port = ports[threading.get_ident()]
+      for word in (b'GET / HTTP/1.1\r\n\r\n', b''):
+        strangers.append(socket.create_connection(('127.0.0.1', port)))
+        strangers[-1].sendall(word)
+      strangers[-1].shutdown(socket.SHUT_WR)
+
+  monkeypatch.setattr(socket, 'create_server', listen)
+  try:
+    assert play([staying(1), leaving()], intrude) == [False, None]
+    assert len(strangers) == 2
+  finally:
+    for stranger in strangers:
+      stranger.close()
+
+
+def test_a_first_process_out_of_reach_is_told_and_changes_nothing(
+    play, monkeypatch, caplog
+):
+  monkeypatch.setattr(socket, 'gethostname', lambda: 'nowhere.invalid')
+  works = [staying(1), staying(0.5, host='elsewhere.invalid')]
+  assert play(works) == [False, False]
+  assert 'Process 1 does not reach process 0 (elsewhere.invalid:' in caplog.text
