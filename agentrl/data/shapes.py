@@ -18,6 +18,9 @@ from agentrl.data.packing import Cost, Members, Piece, Shape
 # Prefixes are shared where at most this part of the work is left: sharing costs
 # a copy of their keys and values for every row, and programs.
 _WORTH_SHARING = 0.9
+# The price of a program that an earlier process has compiled, as a part of a new
+# one's: it is traced and lowered all the same, and read.
+_KEPT = 0.25
 # What is computed in vain before a program is compiled, as a part of its price:
 # one beside the work costs less than one that is waited for.
 _PATIENCE = 0.5
@@ -32,6 +35,7 @@ class Shapes:
   Attributes:
     cost: of a shape, in tokens of short rows.
     price: of a program, in the same unit.
+    kept: shapes whose programs an earlier process has compiled.
   """
 
   def __init__(
@@ -50,6 +54,7 @@ class Shapes:
         compiled calls `add`. None: from then on there is one.
     """
     self.cost, self.price = cost, price
+    self.kept: Set[Shape] = frozenset()
     self._order = order or self.add
     self._known: set[Shape] = set()
     self._ordered: set[Shape] = set()
@@ -98,16 +103,19 @@ class Shapes:
         packing.plan_within(way, known, cost=self.cost) for way in ways
     )
     lost = served.total - best.total if served else float('inf')
-    if served is None or lost > self.price * len(missing):
+    if served is None or lost > sum(map(self._price_of, missing)):
       for shape in missing:  # to wait for them is cheaper
         self.add(shape)
       return best
     for shape in sorted(missing - self._ordered):
       self._wasted[shape] += lost / len(missing)
-      if self._wasted[shape] > _PATIENCE * self.price:
+      if self._wasted[shape] > _PATIENCE * self._price_of(shape):
         self._ordered.add(shape)
         self._order(shape)
     return served
+
+  def _price_of(self, shape: Shape) -> float:
+    return self.price * (_KEPT if shape in self.kept else 1.0)
 
   def _best(self, plans: Iterable[list[Piece] | None]) -> '_Plan | None':
     """The cheapest; the first of them shares no prefixes."""

@@ -1,8 +1,10 @@
 """Compiled programs that outlive the process: JAX's persistent cache."""
 
+import hashlib
 import os
 import pathlib
 import zlib
+from collections.abc import Sequence
 
 import jax
 from absl import logging
@@ -106,6 +108,46 @@ def tidy(path: pathlib.Path, most: int) -> None:
       break
     entry.unlink(missing_ok=True)
     total -= size
+
+
+class Notes:
+  """Which shapes of a program have been compiled before, as far as is known.
+
+  They lie beside the programs. Nothing depends on them but the time that a run
+  takes: entries may have gone since.
+  """
+
+  def __init__(self, program: str):
+    """Makes no file.
+
+    Args:
+      program: text by which it is told from others, the same in all processes.
+    """
+    folder = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]  # jax adds its options at run time
+    key = hashlib.sha256(f'{jax.__version__} {program}'.encode()).hexdigest()
+    self._path = folder and pathlib.Path(folder) / f'{key[:32]}.shapes'
+
+  def read(self) -> set[tuple[int, ...]]:
+    """The shapes; lines that cannot be read are left out."""
+    if not self._path:
+      return set()
+    try:
+      text = self._path.read_text()
+    except OSError:  # there are none, or the next run compiles them again
+      return set()
+    lines = [line.split() for line in text.splitlines() if line]
+    return {tuple(map(int, x)) for x in lines if all(map(str.isdecimal, x))}
+
+  def add(self, shape: Sequence[int]) -> None:
+    """Notes one more."""
+    if not self._path:
+      return
+    try:
+      with self._path.open('a') as file:
+        # After the half of a line, too, that a killed process has left.
+        file.write('\n' + ' '.join(map(str, shape)) + '\n')
+    except OSError as error:
+      logging.warning('The next run will not know its programs: %s', error)
 
 
 def _is_whole(entry: bytes) -> bool:

@@ -20,7 +20,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from agentrl.batch import SharedPrefix, TokenBatch
 from agentrl.data.packing import Cost, Shape
 from agentrl.data.shapes import Shapes
-from agentrl.parallel import compile_waits
+from agentrl.parallel import compile_cache, compile_waits
 from agentrl.training import state as state_lib
 
 
@@ -73,8 +73,11 @@ class Program:
         for method in (function.trace, function.lower)
     )
     self._batch, self._executor = batch, executor
+    self._settled = False
+    self._notes: compile_cache.Notes | None = None
     self._compiled: dict[Hashable, Future] = {}
     self._compile_s: list[float] = []  # of each
+    self._saved_s: list[float] = []  # more, had it not been compiled before
     self._cost = self._waited_s = 0.0  # since the last timing began
 
   def __call__(self, *args: Any) -> Any:
@@ -82,7 +85,9 @@ class Program:
     executable = self._find(args)
     self._cost += self.shapes.cost(shape_of(args[self._batch]))
     while self._orders:
-      self.prepare(self._orders.pop(), *args)
+      shape = self._orders.pop()
+      if not self._settled:
+        self.prepare(shape, *args)
     return executable(*args, **self._bound)
 
   def _find(self, args: Sequence[Any]) -> Any:
@@ -106,6 +111,10 @@ class Program:
     """True if it is compiled beside the work."""
     return self._executor is not None
 
+  def settle(self) -> None:
+    """From now on what has programs serves: no more are worth their price."""
+    self._settled = True
+
   def prepare(self, shape: Shape, *args: Any) -> None:
     """Begins to compile for another shape, beside the work.
 
@@ -119,7 +128,8 @@ class Program:
     key = _signature(described)
     if key in self._compiled:
       return
-    if not self._compiled:
+    first = not self._compiled
+    if first:
       self.shapes.add(shape)  # better to wait for it than for another
 
     def ready(future: Future) -> None:
@@ -132,7 +142,7 @@ class Program:
       else:
         self.shapes.add(shape)
 
-    future = self._executor.submit(self._compile, described)
+    future = self._executor.submit(self._compile, described, first)
     self._compiled[key] = future
     future.add_done_callback(ready)
 
@@ -148,16 +158,31 @@ class Program:
     seconds = time.perf_counter() - start - self._waited_s
     if self._executor is not None and self._compile_s and self._cost:
       compile_s = statistics.mean(self._compile_s)
+      compile_s += statistics.mean(self._saved_s)
       self.shapes.price = compile_s * self._cost / seconds
 
   def num_compiled(self) -> int:
     """Programs compiled so far."""
     return len(self._compile_s)
 
-  def _compile(self, args: Sequence[Any]) -> Any:
+  def _compile(self, args: Sequence[Any], first: bool = False) -> Any:
+    """The executable; what is prepared `first` tells one program of others."""
+    compile_waits.take_saved()  # by other programs
     start = time.perf_counter()
-    executable = self.lower(*args).compile()
+    lowered = self.lower(*args)
+    if first:
+      self._notes = compile_cache.Notes(lowered.as_text())
+      self.shapes.kept = {
+          Shape(*numbers)
+          for numbers in self._notes.read()
+          if len(numbers) == len(Shape._fields)  # else half of a line
+      }
+    executable = lowered.compile()
     self._compile_s.append(time.perf_counter() - start)
+    self._saved_s.append(compile_waits.take_saved())
+    shape = shape_of(args[self._batch])
+    if self._notes and shape not in self.shapes.kept:
+      self._notes.add(shape)
     return executable
 
 

@@ -85,6 +85,11 @@ class Programs(NamedTuple):
         'train/programs': float(count),
     }
 
+  def settle(self) -> None:
+    """Has no more programs compiled beside the work, which is about to end."""
+    self.score.settle()
+    self.accumulate.settle()
+
 
 class Updated(NamedTuple):
   """The results of an update.

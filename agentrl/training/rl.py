@@ -159,8 +159,8 @@ def train(
   # The same command again would not learn either.
   programs_lib.check_skips(skips)
   complete, saved = True, loop.step
-  policy_update.prepare(update, state)
   compile_waits.listen()
+  policy_update.prepare(update, state)
   compile_waits.take()  # of what came before
   try:
     while loop.step < num_steps and not hooks.stopped():
@@ -179,6 +179,8 @@ def train(
       groups = collection.groups
       collected = time.perf_counter()
 
+      if loop.step + 1 == num_steps:
+        update.programs.settle()
       batch = collate.collate(groups)
       lr = float(update.learning_rate(int(state.step)))
       complete = False

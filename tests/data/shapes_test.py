@@ -77,6 +77,18 @@ def test_what_cannot_be_served_has_a_program_of_its_own():
   assert [p.shape for p in pack(shapes, [60] * 12)] == [Shape(4, 64)] * 3
 
 
+def test_a_program_that_was_compiled_before_costs_a_quarter():
+  ordered = []
+  shapes = Shapes(price=10_000, order=ordered.append)
+  shapes.add(Shape(4, 1024))
+  # Of the 3,840 tokens in vain fewer pay for it: it is waited for.
+  shapes.kept = {Shape(4, 64)}
+  assert [p.shape for p in pack(shapes, [60] * 4)] == [Shape(4, 64)]
+  shapes.kept = {Shape(4, 512)}  # 2,048 in vain: more than half of its price
+  assert [p.shape for p in pack(shapes, [500] * 4)] == [Shape(4, 1024)]
+  assert ordered == [Shape(4, 512)]
+
+
 def test_to_wait_for_a_program_may_be_cheaper_than_to_do_without():
   shapes = Shapes(price=1000, order=pytest.fail)
   shapes.add(Shape(4, 1024))

@@ -330,3 +330,37 @@ def test_a_run_goes_on_wherever_its_programs_are(tmp_path):
   config['seed'] = 1
   with pytest.raises(ConfigError, match='seed=0'):
     resume.check(config, tmp_path)
+
+
+def test_notes_of_shapes_lie_beside_the_programs(tmp_path, monkeypatch):
+  jax.config.update('jax_compilation_cache_dir', str(tmp_path))
+  notes = compile_cache.Notes('a program')
+  assert notes.read() == set()
+  notes.add((8, 1024, 0, 0))
+  notes.add((4, 64, 2, 96))
+  expected = {(8, 1024, 0, 0), (4, 64, 2, 96)}
+  assert compile_cache.Notes('a program').read() == expected
+  assert compile_cache.Notes('another').read() == set()
+  # A process that was killed, or a full disk, leaves half of a line.
+  (path,) = tmp_path.glob('*.shapes')
+  with path.open('a') as file:
+    file.write('4 6')
+  notes.add((1, 2, 3, 4))
+  expected |= {(4, 6), (1, 2, 3, 4)}
+  assert compile_cache.Notes('a program').read() == expected
+  compile_cache.tidy(tmp_path, 0)
+  assert compile_cache.Notes('a program').read() == expected
+
+
+def test_without_a_folder_nothing_is_noted(untold):
+  notes = compile_cache.Notes('a program')
+  notes.add((8, 1024, 0, 0))
+  assert notes.read() == set()
+
+
+def test_notes_that_cannot_be_written_are_a_warning(tmp_path, caplog):
+  jax.config.update('jax_compilation_cache_dir', str(tmp_path / 'gone'))
+  notes = compile_cache.Notes('a program')
+  notes.add((8, 1024, 0, 0))
+  assert notes.read() == set()
+  assert 'The next run will not know its programs' in caplog.text

@@ -1,11 +1,13 @@
 """Tests for agentrl.training.compiled: programs compiled beside the work."""
 
 import dataclasses
+import inspect
 import threading
 
 import jax
 import numpy as np
 import pytest
+from jax._src import compiler as compiler_lib
 
 from agentrl.algos import gigpo, grpo, online, ppo, reinforce_pp, rloo
 from agentrl.data import collate
@@ -151,7 +153,7 @@ def test_a_program_that_was_ordered_is_used_when_it_is_there(
   program, threads = update.programs.accumulate, []
   compile_ = program._compile
 
-  def spy(args):
+  def spy(args, first=False):
     threads.append(threading.current_thread())
     return compile_(args)
 
@@ -185,7 +187,7 @@ def test_a_wait_for_what_is_being_compiled_is_counted(compiler, monkeypatch):
   )
   compile_ = program._compile
 
-  def slow(args):
+  def slow(args, first=False):
     begun.set()
     assert go_on.wait(60)
     return compile_(args)
@@ -212,7 +214,7 @@ def test_what_cannot_be_compiled_beside_the_work_is_told_of(
   program = update.programs.accumulate
   (args,) = calls(state, update.programs, max_tokens=2**20)
 
-  def fail(args):
+  def fail(args, first=False):
     raise RuntimeError('out of something')
 
   with monkeypatch.context() as patched:
@@ -235,11 +237,74 @@ def test_the_price_of_a_program_is_what_is_run_while_it_is_compiled(
   clock = iter([10.0, 20.0])
   monkeypatch.setattr(compiled.time, 'perf_counter', lambda: next(clock))
   with program.timed():
-    program._compile_s.append(6.0)
+    # The second was read, and took 7.5 s when it was compiled.
+    program._compile_s += [4.5, 0.5]
+    program._saved_s += [0.0, 7.0]
     program._waited_s = 5.0
     program(*args)
   # Ten seconds, of which it waited for five.
   assert program.shapes.price == pytest.approx(6.0 * cost / 5.0)
+
+
+def test_shapes_that_were_compiled_before_are_known(compiler, monkeypatch):
+  notes = {}
+
+  class Notes:
+
+    def __init__(self, program):
+      self._shapes = notes.setdefault(program, set())
+
+    def read(self):
+      return set(self._shapes)
+
+    def add(self, shape):
+      assert tuple(shape) not in self._shapes  # a line each
+      self._shapes.add(tuple(shape))
+
+  monkeypatch.setattr(compiled.compile_cache, 'Notes', Notes)
+
+  def run(cut, module=grpo):
+    """A program that is prepared for a large shape, and run on what comes."""
+    state, update = make(tiny.plan(module), compiler)
+    program = update.programs.accumulate
+    (args,) = calls(state, update.programs, max_tokens=2**20)
+    for shape in (Shape(8, 128), cut):
+      program.prepare(shape, *args)
+    compiler.submit(lambda: None).result()
+    return program.shapes
+
+  assert run(Shape(2, 32)).kept == set()
+  assert run(Shape(2, 64)).kept == {(8, 128, 0, 0), (2, 32, 0, 0)}
+  assert run(Shape(2, 64)).kept == {
+      (8, 128, 0, 0),
+      (2, 32, 0, 0),
+      (2, 64, 0, 0),
+  }
+  # Of another loss.
+  assert run(Shape(2, 64), ppo).kept == set()
+
+
+def test_what_was_compiled_before_saves_the_thread_that_reads_it():
+  # JAX keeps compile times in whole seconds: too few for a program of a test.
+  event = compile_waits._SAVED
+  assert f"'{event}'" in inspect.getsource(compiler_lib)
+  compile_waits.listen()
+  compile_waits.take_saved()
+  for seconds in (1.5, -0.25, 2.0):  # reading may take longer than compiling
+    jax.monitoring.record_event_duration_secs(event, seconds)
+  assert compile_waits.take_saved() == 3.5
+  assert compile_waits.take_saved() == 0.0
+
+
+def test_a_run_that_ends_has_nothing_more_compiled(compiler):
+  state, update = make(tiny.plan(), compiler)
+  program = update.programs.accumulate
+  update.programs.settle()
+  (args,) = calls(state, update.programs, max_tokens=2**20)
+  program._orders.append(Shape(2, 64))
+  program(*args)
+  compiler.submit(lambda: None).result()
+  assert program.num_compiled() == 1
 
 
 def test_waits_that_enclose_others_are_counted_once():
