@@ -122,7 +122,8 @@ def prepare(update: Update, state: TrainState) -> None:
   """Begins to compile the programs that serve any collection.
 
   Their rows are as long as an episode may be, and as many as a microbatch may
-  have. Smaller ones are compiled once they would have paid for themselves.
+  have or as there are episodes. Smaller ones are compiled once they would have
+  paid for themselves.
 
   Args:
     update: the use of collections; nothing is done where its programs are not
@@ -135,7 +136,12 @@ def prepare(update: Update, state: TrainState) -> None:
   mesh = programs.mesh
   multiple = mesh_lib.batch_size(mesh)
   length = packing.bucket_length(plan.max_context)
-  shape = Shape(packing.most_rows(plan.max_tokens, length, multiple), length)
+  most = packing.most_rows(plan.max_tokens, length, multiple)
+
+  def serving(episodes: int) -> Shape:
+    rows = multiple * packing.bucket_count(-(-episodes // multiple))
+    return Shape(min(rows, most), length)
+
   batch = collate.blank(plan.episodes)
   tokens = np.zeros(batch.tokens.shape, np.float32)
   batch = batch.replace(old_logprobs=tokens)
@@ -155,9 +161,11 @@ def prepare(update: Update, state: TrainState) -> None:
   if update.ref_params is not None:
     scored.append(Networks(state.params))  # the reference's are like them
   for networks in scored:
-    programs.score.prepare(shape, networks, programs_lib.seen(piece))
+    programs.score.prepare(
+        serving(plan.episodes), networks, programs_lib.seen(piece)
+    )
   programs.accumulate.prepare(
-      shape,
+      serving(-(-plan.episodes // plan.hyperparams.minibatches)),
       state.networks,
       state_lib.gradients(state),
       piece,

@@ -101,6 +101,27 @@ def test_what_is_prepared_is_what_a_collection_needs(
   assert counts(update) == (scored + reference - alike, 1)
 
 
+@pytest.mark.parametrize(
+    'episodes, minibatches, scored, learnt',
+    [(5, 2, 6, 3), (8, 1, 8, 8), (100, 4, 8, 8)],
+)
+def test_what_is_prepared_is_no_larger_than_a_minibatch(
+    compiler, monkeypatch, episodes, minibatches, scored, learnt
+):
+  plan = tiny.plan(minibatches=minibatches, kl_coef=0.1)
+  plan = dataclasses.replace(plan, max_tokens=8 * tiny.ROW, episodes=episodes)
+  state, update = make(plan, compiler)
+  heights = {}
+  for name in programs_lib.MICROBATCHED:
+    program = getattr(update.programs, name)
+    prepare = lambda shape, *args, name=name: heights.update(
+        {name: shape.height}
+    )
+    monkeypatch.setattr(program, 'prepare', prepare)
+  policy_update.prepare(update, state)
+  assert heights == dict(score=scored, accumulate=learnt)
+
+
 def test_nothing_is_prepared_where_nothing_compiles_beside_the_work():
   plan = dataclasses.replace(tiny.plan(), episodes=8)
   state, update = make(plan)
