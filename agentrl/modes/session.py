@@ -109,7 +109,7 @@ def run(
   ranks.check_devices()
   directory = workdir_lib.make(workdir)
   try:
-    with ranks.together(directory), contextlib.ExitStack() as stack:
+    with ranks.together(directory, os.environ), contextlib.ExitStack() as stack:
       first = distributed.is_first()
       ranks.same(lambda: first and stack.enter_context(lock.hold(directory)))
       loop = stack.enter_context(EventLoop())

@@ -8,18 +8,17 @@ each process adds to a file of its own.
 """
 
 import contextlib
-import os
 import pathlib
 import pickle
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 
 from agentrl.errors import AgentrlError, ConfigError, ProcessLost
-from agentrl.parallel import distributed, watch
-from agentrl.runtime import ending, ranks, workdir as workdir_lib
+from agentrl.parallel import distributed
+from agentrl.runtime import ending, peers, ranks, workdir as workdir_lib
 from agentrl.runtime.event_loop import EventLoop, Interrupted
 
 T = TypeVar('T')
@@ -136,7 +135,9 @@ def check(loop: EventLoop) -> None:
 
 
 @contextlib.contextmanager
-def together(workdir: pathlib.Path) -> Iterator[None]:
+def together(
+    workdir: pathlib.Path, environ: Mapping[str, str]
+) -> Iterator[None]:
   """Tells that another process is gone as what it is.
 
   A collective that fails for it raises the error here. Where nothing fails, for
@@ -144,6 +145,7 @@ def together(workdir: pathlib.Path) -> Iterator[None]:
 
   Args:
     workdir: of the run, for the way on.
+    environ: variables of this process.
 
   Raises:
     ProcessLost: in place of whatever failed for want of another process.
@@ -161,9 +163,14 @@ def together(workdir: pathlib.Path) -> Iterator[None]:
     print(f'{type(error).__name__}: {error}', file=sys.stderr)
     ending.leave(2)
 
-  host, _, _ = (ranks.find(os.environ).coordinator or '').rpartition(':')
+  host, _, _ = (ranks.find(environ).coordinator or '').rpartition(':')
+  processes: dict[str, Any] = dict(
+      index=distributed.index(),
+      count=distributed.count(),
+      share=distributed.share,
+  )
   try:
-    with watch.over(host or None, end):
+    with peers.watched(host or None, end, **processes):
       yield
   except Exception as error:
     reason = distributed.lost(error)

@@ -20,8 +20,8 @@ import numpy as np
 import pytest
 
 from agentrl.errors import CheckpointError, ProcessLost
-from agentrl.parallel import distributed, ranks, watch
-from agentrl.runtime import ending
+from agentrl.parallel import distributed, ranks
+from agentrl.runtime import ending, peers
 from agentrl.training import state as state_lib
 from agentrl.training.checkpoint import Checkpoints
 from tests.parallel import learner
@@ -92,7 +92,7 @@ def lose(told_by, directory):
   path = pathlib.Path(directory)
   with (
       pytest.raises(ProcessLost),
-      ranks.together(path),
+      ranks.together(path, os.environ),
       Checkpoints(path) as checkpoints,
   ):
     checkpoints.save(3, items, HOST)
@@ -106,8 +106,8 @@ def lose(told_by, directory):
 
 def stay(directory):
   """One process is gone, and the other waits for what nobody ends."""
-  watch._GRACE_S = 1.0
-  with ranks.together(pathlib.Path(directory)):
+  peers._GRACE_S = 1.0
+  with ranks.together(pathlib.Path(directory), os.environ):
     if not distributed.is_first():
       os._exit(0)
     threading.Event().wait()

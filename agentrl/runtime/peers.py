@@ -1,4 +1,4 @@
-"""Notices that another process of the run is gone, whatever this one waits for.
+"""The other processes of a run: one that is gone is noticed, whatever else waits.
 
 A collective whose process is gone mostly fails at once, and that error is told. Some
 wait on: Gloo's waiting threads may miss that a connection was closed, and NCCL does
@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 from absl import logging
 
-from agentrl.parallel import distributed
 from agentrl.runtime.event_loop import Interrupted
 
 # For what fails by itself to be told and closed.
@@ -26,9 +25,18 @@ _CONNECT_S = 10.0
 _TOKEN_BYTES = 16
 _GOODBYE = b'.'
 
+Share = Callable[[bytes], list[bytes]]
+
 
 @contextlib.contextmanager
-def over(host: str | None, lost: Callable[[], object]) -> Iterator[None]:
+def watched(
+    host: str | None,
+    lost: Callable[[], object],
+    *,
+    index: int,
+    count: int,
+    share: Share,
+) -> Iterator[None]:
   """Calls `lost` if a process is gone and this one does not leave the block.
 
   Process 0 notices any other, the others process 0. All have to enter. One that
@@ -37,12 +45,17 @@ def over(host: str | None, lost: Callable[[], object]) -> Iterator[None]:
   Args:
     host: of process 0; None: by the name that it has for itself.
     lost: ends the process; called in a thread, `_GRACE_S` after the loss.
+    index: of this process.
+    count: of all processes.
+    share: gives the messages of all in their order, see `parallel.distributed`.
   """
-  if distributed.count() == 1:
+  if count == 1:
     yield
     return
   with contextlib.ExitStack() as stack:
-    links = [stack.enter_context(link) for link in _meet(host)]
+    links = _meet(host, index, count, share)
+    for link in links:
+      stack.enter_context(link)
     left = threading.Event()
     waking, wake = map(stack.enter_context, socket.socketpair())
     thread = threading.Thread(
@@ -61,21 +74,23 @@ def over(host: str | None, lost: Callable[[], object]) -> Iterator[None]:
       thread.join()
 
 
-def _meet(host: str | None) -> list[socket.socket]:
+def _meet(
+    host: str | None, index: int, count: int, share: Share
+) -> list[socket.socket]:
   """The connections of this process: to all others, or to process 0."""
-  with socket.create_server(('', 0), backlog=distributed.count()) as server:
+  with socket.create_server(('', 0), backlog=count) as server:
     token = secrets.token_bytes(_TOKEN_BYTES)
     port, name = server.getsockname()[1], socket.gethostname()
-    [offer, *_] = distributed.share(token + f'{port} {name}'.encode())
+    [offer, *_] = share(token + f'{port} {name}'.encode())
     token, (port, name) = (
         offer[:_TOKEN_BYTES],
         offer[_TOKEN_BYTES:].decode().split(),
     )
     links = []
-    if not distributed.is_first():
-      links = _connect((host or name, name), int(port), token)
-    connected = distributed.share(b'1' * len(links)).count(b'1')
-    while distributed.is_first() and len(links) < connected:
+    if index:
+      links = _connect(index, (host or name, name), int(port), token)
+    connected = share(b'1' * len(links)).count(b'1')
+    while not index and len(links) < connected:
       link, _ = server.accept()
       link.settimeout(_CONNECT_S)
       if _says(link, token):
@@ -86,7 +101,7 @@ def _meet(host: str | None) -> list[socket.socket]:
 
 
 def _connect(
-    hosts: Sequence[str], port: int, token: bytes
+    index: int, hosts: Sequence[str], port: int, token: bytes
 ) -> list[socket.socket]:
   reasons = []
   for host in dict.fromkeys(hosts):
@@ -100,7 +115,7 @@ def _connect(
   logging.warning(
       'Process %d does not reach process 0 (%s): if one of them is gone, JAX'
       ' may take minutes to notice, and says so at length.',
-      distributed.index(),
+      index,
       '; '.join(reasons),
   )
   return []

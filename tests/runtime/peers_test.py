@@ -1,12 +1,13 @@
-"""Tests for agentrl.parallel.watch: threads that are each a process of the run."""
+"""Tests for agentrl.runtime.peers: threads that are each a process of the run."""
 
 import concurrent.futures
+import itertools
 import socket
 import threading
 
 import pytest
 
-from agentrl.parallel import distributed, watch
+from agentrl.runtime import peers
 from agentrl.runtime.event_loop import Interrupted
 
 
@@ -17,31 +18,25 @@ class Crash(Exception):
 @pytest.fixture(name='play')
 def _play(monkeypatch):
   """Runs the functions of a list, each as the process of its number."""
-  here = threading.local()
+  monkeypatch.setattr(peers, '_GRACE_S', 0.3)
 
-  def play(works, before_share=lambda rank, call: None):
+  def play(works, before_share=lambda index, call: None):
     barrier = threading.Barrier(len(works), timeout=20)
     messages = [b''] * len(works)
-    calls = [0] * len(works)
 
-    def share(message):
-      before_share(here.rank, calls[here.rank])
-      calls[here.rank] += 1
-      messages[here.rank] = message
-      barrier.wait()
-      all_of_them = list(messages)
-      barrier.wait()
-      return all_of_them
+    def run(index):
+      calls = itertools.count()
 
-    def run(rank):
-      here.rank = rank
-      return works[rank]()
+      def share(message):
+        before_share(index, next(calls))
+        messages[index] = message
+        barrier.wait()
+        all_of_them = list(messages)
+        barrier.wait()
+        return all_of_them
 
-    monkeypatch.setattr(distributed, 'share', share)
-    monkeypatch.setattr(distributed, 'count', lambda: len(works))
-    monkeypatch.setattr(distributed, 'index', lambda: here.rank)
-    monkeypatch.setattr(distributed, 'is_first', lambda: here.rank == 0)
-    monkeypatch.setattr(watch, '_GRACE_S', 0.3)
+      return works[index](dict(index=index, count=len(works), share=share))
+
     with concurrent.futures.ThreadPoolExecutor(len(works)) as pool:
       return list(pool.map(run, range(len(works))))
 
@@ -51,9 +46,9 @@ def _play(monkeypatch):
 def staying(seconds, host='127.0.0.1'):
   """Stays in the block; the result: whether another was lost."""
 
-  def work():
+  def work(processes):
     lost = threading.Event()
-    with watch.over(host, lost.set):
+    with peers.watched(host, lost.set, **processes):
       return lost.wait(seconds)
 
   return work
@@ -62,14 +57,13 @@ def staying(seconds, host='127.0.0.1'):
 def leaving(error=None):
   """Leaves the block, as `error` if there is one."""
 
-  def work():
+  def work(processes):
     try:
-      with watch.over('127.0.0.1', lambda: None):
+      with peers.watched('127.0.0.1', lambda: None, **processes):
         if error is not None:
           raise error
     except (Crash, Interrupted):
       pass
-    return None
 
   return work
 
@@ -93,10 +87,10 @@ def test_who_leaves_as_it_should_is_not_missed(play, error):
 
 
 def test_what_fails_by_itself_has_time_to_say_so(play, monkeypatch):
-  def slow():
+  def slow(processes):
     lost = threading.Event()
-    monkeypatch.setattr(watch, '_GRACE_S', 20)
-    with watch.over('127.0.0.1', lost.set):
+    monkeypatch.setattr(peers, '_GRACE_S', 20)
+    with peers.watched('127.0.0.1', lost.set, **processes):
       threading.Event().wait(0.5)
     return lost.is_set()
 
@@ -112,9 +106,9 @@ def test_who_connects_without_the_token_is_sent_away(play, monkeypatch):
     ports[threading.get_ident()] = server.getsockname()
     return server
 
-  def intrude(rank, call):
+  def intrude(index, call):
     # The first listens, and has told nobody.
-    if rank == 0 and call == 0:
+    if index == 0 and call == 0:
       _, port = ports[threading.get_ident()]
       for word in (b'GET / HTTP/1.1\r\n\r\n', b''):
         strangers.append(socket.create_connection(('127.0.0.1', port)))
