@@ -109,7 +109,9 @@ def test_text_grows_by_whole_characters_and_stops_before_a_stop(
   texts = [chunk['text'] for chunk in chunks]
   assert len(set(texts)) > 2
   for before, after in zip(texts, texts[1:], strict=False):
-    assert after.startswith(before) and not before.endswith('\ufffd')
+    # Half of a character would be another one later. A byte that no character
+    # has stays what it is.
+    assert after.startswith(before)
   assert texts[-1] == whole['text'][: whole['text'].index(stop)]
   assert chunks[-1]['meta_info']['finish_reason']['matched'] == stop
 
