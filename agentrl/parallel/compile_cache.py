@@ -42,7 +42,7 @@ def use(folder: str | None) -> None:
     jax.config.update(
         'jax_persistent_cache_min_compile_time_secs', _MIN_COMPILE_S
     )
-  if folder is None and jax.config.jax_compilation_cache_dir:  # type: ignore[attr-defined]  # jax adds its options at run time
+  if folder is None and _folder():
     return
   try:
     path = _named(folder) if folder else cache.private('compiled')
@@ -54,6 +54,11 @@ def use(folder: str | None) -> None:
     tidy(path, _MOST_BYTES)
   except OSError as error:
     logging.warning('Compiled programs stay as they are: %s', error)
+
+
+def _folder() -> str | None:
+  """Where JAX keeps programs, if it does."""
+  return jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]  # jax adds its options at run time
 
 
 def _named(folder: str) -> pathlib.Path:
@@ -123,7 +128,7 @@ class Notes:
     Args:
       program: text by which it is told from others, the same in all processes.
     """
-    folder = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]  # jax adds its options at run time
+    folder = _folder()
     key = hashlib.sha256(f'{jax.__version__} {program}'.encode()).hexdigest()
     self._path = folder and pathlib.Path(folder) / f'{key[:32]}.shapes'
 
@@ -132,7 +137,7 @@ class Notes:
     if not self._path:
       return set()
     try:
-      text = self._path.read_text()
+      text = self._path.read_text(errors='replace')
     except OSError:  # there are none, or the next run compiles them again
       return set()
     lines = [line.split() for line in text.splitlines() if line]

@@ -348,6 +348,8 @@ def test_notes_of_shapes_lie_beside_the_programs(tmp_path, monkeypatch):
   notes.add((1, 2, 3, 4))
   expected |= {(4, 6), (1, 2, 3, 4)}
   assert compile_cache.Notes('a program').read() == expected
+  with path.open('ab') as file:
+    file.write(b'\n\xff\xfe 4\n')
   compile_cache.tidy(tmp_path, 0)
   assert compile_cache.Notes('a program').read() == expected
 
