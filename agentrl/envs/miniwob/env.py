@@ -13,7 +13,7 @@ from agentrl.envs.miniwob.site import ORIGIN, Site
 from agentrl.envs.web import episode as episode_lib
 from agentrl.envs.web.browser import Browser
 from agentrl.envs.web.commands import Command
-from agentrl.envs.web.episode import Episode
+from agentrl.envs.web.episode import Episode, Look
 from agentrl.envs.web.hosts import Hosts
 from agentrl.envs.web.situation import Situation
 from agentrl.envs.web.tabs import Tabs
@@ -59,9 +59,7 @@ class MiniWoB:
     origin: address of the site.
     hosts: what pages may reach.
     pages: that may be played.
-    observe: 'page' or 'viewport' for the accessibility tree, or 'html'.
-    style: 'full' as WebArena's; 'compact' without address, tabs and objective
-      but in the first observation.
+    look: how pages are told.
   """
 
   def __init__(
@@ -71,12 +69,11 @@ class MiniWoB:
       origin: str,
       *,
       pages: Sequence[str],
-      observe: str,
-      style: str,
+      look: Look,
   ):
     self._origin, self._pages = origin, pages
     self._episode = Episode(
-        'MiniWoB', browser, hosts, observe=observe, style=style, size=_SIZE
+        'MiniWoB', browser, hosts, look=look, size=_SIZE
     )
     self._page_of_task: Any = None
     self._task_id = -1
@@ -154,8 +151,9 @@ class MiniWoBFactory:
   Args:
     tasks: pages that may be played, see `tasks.check`.
     split_by: how pages and seeds are split, see `tasks.tasks`.
-    observe: what a policy sees of a page, a name in `web.episode.OBSERVE`.
-    style: how it is told, a name in `STYLES` there.
+    observe: what a policy sees of a page, see `web.episode.Look`.
+    style: how it is told, see there.
+    navigation: when what all pages share is told, see there.
     episodes: most that play at a time, each a page of the browser.
     chromium: its executable; None: one that is found.
   """
@@ -169,15 +167,17 @@ class MiniWoBFactory:
       split_by: str = 'seed',
       observe: str = 'page',
       style: str = 'full',
+      navigation: str = 'always',
       episodes: int = 32,
       chromium: str | None = None,
   ):
     del split_by  # it chooses task ids
-    episode_lib.check(observe, style, episodes)
+    look = Look(observe, style, navigation)
+    episode_lib.check_episodes(episodes)
     self.slots = episodes
     self.threads = episodes  # they wait for the browser
     self._options: dict[str, Any] = dict(
-        pages=task_table.check(tasks), observe=observe, style=style
+        pages=task_table.check(tasks), look=look
     )
     self._site = Site(site_lib.folder())
     self._hosts = Hosts.of({ORIGIN: self._site.url})

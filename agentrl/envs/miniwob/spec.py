@@ -38,6 +38,7 @@ SPEC = EnvSpec(
         'split_by': 'seed',
         'observe': 'page',
         'style': 'full',
+        'navigation': 'always',
         'episodes': 32,
         'chromium': None,
     },

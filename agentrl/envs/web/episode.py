@@ -5,6 +5,7 @@ it; the tabs between, and the text that a policy gets of them, are the same.
 """
 
 import asyncio
+import dataclasses
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -19,7 +20,8 @@ from agentrl.errors import ConfigError, EnvError
 from agentrl.types import StepResult
 
 OBSERVE = ('page', 'viewport', 'html')
-STYLES = ('full', 'compact')
+STYLES = ('full', 'compact', 'lean')
+NAVIGATION = ('always', 'first')
 MAX_EPISODES = 64
 CALL_S = 40.0  # of a reset or a step, all waits together
 _QUEUE_S = 120.0  # for its turn to open a page
@@ -29,20 +31,60 @@ Begin = Callable[[Tabs], Awaitable[str]]
 Judge = Callable[[Tabs, Command], Awaitable[tuple[bool, float]]]
 
 
-def check(observe: str, style: str, episodes: int) -> None:
-  """Refuses wrong options.
+@dataclasses.dataclass(frozen=True)
+class Look:
+  """How a page is told.
+
+  Attributes:
+    observe: 'page' or 'viewport' for the accessibility tree, or 'html'.
+    style: 'full' as WebArena's; 'compact' without address, tabs and, after the
+      first observation, objective; 'lean' as that, with the nodes as
+      `nodes.lean_text` writes them.
+    navigation: 'first': what all pages of a site share is told in the first
+      observation alone.
 
   Raises:
-    ConfigError: one is unknown or out of range.
+    ConfigError: one is unknown, or has no effect on HTML.
   """
-  for name, value, choices in (
-      ('observe', observe, OBSERVE),
-      ('style', style, STYLES),
-  ):
-    if value not in choices:
-      raise ConfigError(
-          f'Unknown {name} {value!r}; known: {", ".join(choices)}.'
-      )
+
+  observe: str = 'page'
+  style: str = 'full'
+  navigation: str = 'always'
+
+  def __post_init__(self):
+    for name, choices in (
+        ('observe', OBSERVE),
+        ('style', STYLES),
+        ('navigation', NAVIGATION),
+    ):
+      value = getattr(self, name)
+      if value not in choices:
+        raise ConfigError(
+            f'Unknown {name} {value!r}; known: {", ".join(choices)}.'
+        )
+    for name, value in (('style', 'lean'), ('navigation', 'first')):
+      if self.observe == 'html' and getattr(self, name) == value:
+        raise ConfigError(
+            f'{name}={value!r} is for the accessibility tree: use'
+            " observe='page' or 'viewport'."
+        )
+
+  def write(self, nodes: Sequence[Node], *, first: bool) -> str:
+    """Nodes as text; `first`: of the first observation."""
+    if self.observe == 'html':
+      return nodes_lib.html_text(nodes)
+    if self.navigation == 'first' and not first:
+      nodes = [node for node in nodes if not node.navigation]
+    lean = self.style == 'lean'
+    return (nodes_lib.lean_text if lean else nodes_lib.tree_text)(nodes)
+
+
+def check_episodes(episodes: int) -> None:
+  """Refuses a number of episodes at a time that is out of range.
+
+  Raises:
+    ConfigError: it is.
+  """
   if not isinstance(episodes, int) or not 1 <= episodes <= MAX_EPISODES:
     raise ConfigError(
         f'episodes must be 1 to {MAX_EPISODES}, got {episodes!r}.'
@@ -56,8 +98,7 @@ class Episode:
     env: name of the environment, for errors.
     browser: of all episodes.
     hosts: what pages may reach.
-    observe: a name in OBSERVE.
-    style: a name in STYLES.
+    look: how pages are told.
     size: of the viewport, in pixels.
   """
 
@@ -67,12 +108,11 @@ class Episode:
       browser: Browser,
       hosts: Hosts,
       *,
-      observe: str,
-      style: str,
+      look: Look,
       size: tuple[int, int],
   ):
     self._env, self._browser, self._hosts = env, browser, hosts
-    self._observe, self._style, self._size = observe, style, size
+    self._look, self._size = look, size
     self._lock = threading.Lock()  # of the next two
     self._tabs: Tabs | None = None
     self._closed = False
@@ -199,7 +239,7 @@ class Episode:
       try:
         async with asyncio.timeout(CALL_S):
           self.objective = await opening(tabs)
-          self._view = await tabs.view(self._observe)
+          self._view = await tabs.view(self._look.observe)
       except TimeoutError as error:
         raise EnvError(
             f'The first page did not come within {CALL_S:g} s.'
@@ -212,16 +252,14 @@ class Episode:
       await tabs.do(command)
     ended, reward = await judge(tabs, command)
     if command.name != 'stop':
-      self._view = await tabs.view(self._observe)
+      self._view = await tabs.view(self._look.observe)
     return ended, float(reward)
 
   def _observed(self, previous: str, error: str = '') -> str:
     """The text of the current view."""
     view = self._seen
-    write = nodes_lib.html_text
-    if self._observe != 'html':
-      write = nodes_lib.tree_text
-    content = self._hosts.shown(write(view.nodes))
+    begins = not self.past and not error
+    content = self._hosts.shown(self._look.write(view.nodes, first=begins))
     if len(content) > _LONGEST:
       left = content.count('\n', _LONGEST)
       content = f'{content[:_LONGEST]}\n... ({left} more lines)'
@@ -230,8 +268,8 @@ class Episode:
         f'Tab {k}{" (current)" * (k == view.current)}: {title:.80}'
         for k, title in enumerate(view.titles)
     )
-    if self._style == 'compact':
-      first = [self.objective] if not self.past and not error else []
+    if self._look.style != 'full':
+      first = [self.objective] if begins else []
       more = [tabs] if len(view.titles) > 1 else []
       return '\n'.join([*first, *notes, *more, content])
     return '\n'.join([

@@ -67,7 +67,10 @@ def _find_browser(options: Mapping[str, Any]) -> str:
 BROWSER = Program(name='browser', find=_find_browser, remedy=chromium.INSTALL)
 MEANINGS = {
     'observe': "'page' or 'viewport' as accessibility tree, or 'html'",
-    'style': "observations, 'full' or 'compact'",
+    'style': "observations, 'full', 'compact' or 'lean'",
+    'navigation': (
+        "'always', or 'first': what all pages share, in the first observation"
+    ),
     'episodes': 'at a time, each an isolated context of one browser',
     'chromium': "executable; None: the system's, else Playwright's download",
 }

@@ -33,6 +33,20 @@ _FLAGS = (
     'multiline',
 )  # fmt: skip
 _STATES = ('checked', 'pressed', 'expanded')
+# Parts of a page: within the main one, a menu is its own, such as its pages'.
+_PARTS = frozenset({'main', 'banner', 'navigation', 'contentinfo'})
+# What is read and not acted on, unless it takes the focus or listens to clicks.
+_TEXT = frozenset({
+    'RootWebArea', 'StaticText', 'heading', 'list', 'listitem', 'table',
+    'rowgroup', 'row', 'cell', 'gridcell', 'rowheader', 'columnheader', 'img',
+    'image', 'status', 'alert', 'group', 'form', 'search', 'region', 'main',
+    'article', 'figure', 'caption', 'Figcaption', 'term', 'definition', 'time',
+    'strong', 'emphasis', 'blockquote', 'code', 'banner', 'navigation',
+    'contentinfo', 'complementary', 'dialog', 'separator', 'tooltip', 'menu',
+    'menubar', 'tablist', 'tabpanel', 'tree', 'radiogroup', 'toolbar',
+    'SvgRoot', 'graphics-document', 'mark', 'Legend', 'DescriptionList',
+    'superscript', 'subscript',
+})  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +61,9 @@ class Node:
     name: its accessible name; in HTML, its text.
     value: content of a field, or of a slider.
     states: such as ('checked', 'true'), in a fixed order; attributes in HTML.
+    control: whether it can be acted on; in HTML, True.
+    navigation: whether it is part of what all pages of a site share: a banner,
+      a footer, a menu outside of the main part; in HTML, False.
   """
 
   number: int
@@ -56,6 +73,8 @@ class Node:
   name: str = ''
   value: str = ''
   states: tuple[tuple[str, str], ...] = ()
+  control: bool = True
+  navigation: bool = False
 
   def state(self, name: str) -> str | None:
     """The value of a state, or None."""
@@ -86,11 +105,15 @@ def from_tree(
     by_id = {node['nodeId']: node for node in tree}
     if not tree:
       continue
-    for raw, depth in _shown(tree[0], by_id, labels):
+    for raw, depth, listens, shared in _shown(tree[0], by_id, labels):
       backend = raw.get('backendDOMNodeId')
       if backend is None or (visible is not None and not visible(backend)):
         continue
-      nodes.append(_node(raw, len(nodes) + 1, depth, labels.get(backend, '')))
+      node = _node(raw, len(nodes) + 1, depth, labels.get(backend, ''))
+      control = node.control or listens
+      nodes.append(
+          dataclasses.replace(node, control=control, navigation=shared)
+      )
   return tuple(nodes)
 
 
@@ -268,6 +291,39 @@ def tree_text(nodes: Sequence[Node]) -> str:
   )
 
 
+def lean_text(nodes: Sequence[Node]) -> str:
+  """Nodes in few tokens: numbers on controls alone, a text as it is.
+
+      Order 12
+      [4] button Submit
+      [5] textbox Name: Ann (required)
+
+  Not shown are depths, states that are false, a box whose words the nodes
+  inside it say, and the text inside a field.
+  """
+  lines = []
+  field: Node | None = None  # the last one with a value
+  for place, node in enumerate(nodes):
+    if field is not None and node.depth <= field.depth:
+      field = None
+    if not node.control and (
+        _is_said(nodes, place) or (field and node.name in field.value)
+    ):
+      continue
+    field = node if node.value else field
+    states = [
+        name if value == 'true' else f'{name}={value}'
+        for name, value in node.states
+        if value != 'false'
+    ]
+    head = f'[{node.number}] {node.role} ' if node.control else ''
+    line = (head + node.name).strip() + f': {node.value}' * bool(node.value)
+    if line and (node.control or node.role != 'RootWebArea'):
+      line += f' ({", ".join(states)})' * bool(states)
+    lines.append(line)
+  return '\n'.join(filter(None, lines))
+
+
 def html_text(nodes: Sequence[Node]) -> str:
   """Elements as HTML: `[4] <button id="go">Submit</button>`."""
   return '\n'.join(
@@ -283,6 +339,16 @@ def html_text(nodes: Sequence[Node]) -> str:
   )
 
 
+def _is_said(nodes: Sequence[Node], place: int) -> bool:
+  """True if the nodes inside of one say all words of its name."""
+  words = set(nodes[place].name.split())
+  for inner in nodes[place + 1 :]:
+    if not words or inner.depth <= nodes[place].depth:
+      break
+    words.difference_update(inner.name.split(), inner.value.split())
+  return not words
+
+
 def _sparse(
     rare: Mapping[str, Sequence[int]], text_of: Callable[[int], str]
 ) -> dict[int, str]:
@@ -296,13 +362,17 @@ def _shown(
     root: Mapping[str, Any],
     by_id: Mapping[str, Mapping[str, Any]],
     labels: Mapping[int, str],
-) -> Iterator[tuple[Mapping[str, Any], int]]:
-  """Nodes worth a line with their depths, in the order of the page."""
+) -> Iterator[tuple[Mapping[str, Any], int, bool, bool]]:
+  """Nodes worth a line, in the order of the page.
+
+  Each with its depth, whether it or a box around it listens to clicks, and
+  whether it is in a part that pages share.
+  """
   filled = _with_content(by_id, labels)
   # Pages may be nested deeper than Python's stack.
-  pending = [(root, 0, '')]
+  pending = [(root, 0, '', False, '')]
   while pending:
-    raw, depth, above = pending.pop()
+    raw, depth, above, listens, part = pending.pop()
     role, name = _value(raw, 'role'), _value(raw, 'name').strip()
     shown = not raw.get('ignored') and role not in _PLAIN
     if shown and role == 'StaticText':
@@ -311,13 +381,16 @@ def _shown(
       shown = False
     if not shown and raw.get('backendDOMNodeId') in labels:
       shown = raw['nodeId'] not in filled
+    if not part and role in _PARTS:
+      part = role
+    listens = listens or raw.get('backendDOMNodeId') in labels
     if shown:
-      yield raw, depth
-      depth += 1
+      yield raw, depth, listens, part not in ('', 'main')
+      depth, listens = depth + 1, False
       if role in _NAMED_BY_CONTENT:
         above = name
     pending += [
-        (by_id[child], depth, above)
+        (by_id[child], depth, above, listens, part)
         for child in reversed(raw.get('childIds', ()))
         if child in by_id
     ]
@@ -367,6 +440,8 @@ def _node(raw: Mapping[str, Any], number: int, depth: int, label: str) -> Node:
       name=name,
       value=value,
       states=tuple(states),
+      control=role not in _TEXT
+      or (properties.get('focusable') == 'true' and role != 'RootWebArea'),
   )
 
 

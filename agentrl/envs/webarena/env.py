@@ -8,7 +8,7 @@ from typing import Any
 from agentrl.envs.web import episode as episode_lib, har as har_lib
 from agentrl.envs.web.browser import Browser
 from agentrl.envs.web.commands import Command
-from agentrl.envs.web.episode import Episode
+from agentrl.envs.web.episode import Episode, Look
 from agentrl.envs.web.hosts import Hosts
 from agentrl.envs.web.nodes import Node
 from agentrl.envs.web.situation import Stuck
@@ -43,8 +43,7 @@ class WebArena:
     server: of the sites.
     records: that episodes begin with, and the tasks.
     faults: troubles of the sites.
-    observe: a name in `web.episode.OBSERVE`.
-    style: a name in `web.episode.STYLES`.
+    look: how pages are told.
     har: folder for a HAR file an episode; None: none is kept.
   """
 
@@ -56,15 +55,14 @@ class WebArena:
       records: Records,
       *,
       faults: Faults,
-      observe: str,
-      style: str,
+      look: Look,
       har: pathlib.Path | None = None,
   ):
     self._browser, self._hosts, self._server = browser, hosts, server
     self._records, self._faults = records, faults
-    self._observe, self._har = observe, har
+    self._look, self._har = look, har
     self._episode = Episode(
-        'WebArena', browser, hosts, observe=observe, style=style, size=_SIZE
+        'WebArena', browser, hosts, look=look, size=_SIZE
     )
     self._task_id = -1
     self._site = ''
@@ -91,7 +89,7 @@ class WebArena:
     if self._har is not None:
       context = har_lib.recording(har_lib.path(self._har, task_id))
     text = self._episode.begin(self._open, **context)
-    self._look()
+    self._find_next()
     return text
 
   def observation(self) -> str:
@@ -110,7 +108,7 @@ class WebArena:
       return result  # it was refused
     if self._next == action and not result.terminated:
       self._place += self._way_back is None
-      self._look()
+      self._find_next()
     else:
       self._next, self._why = None, 'other commands were given before.'
     return result
@@ -119,7 +117,7 @@ class WebArena:
     return self._episode.available_actions()
 
   def expert_action(self) -> str:
-    if self._observe != 'page':
+    if self._look.observe != 'page':
       raise EnvError(
           "WebArena's expert needs to see whole pages: env.options.observe"
           " must be 'page'."
@@ -158,7 +156,7 @@ class WebArena:
     self._episode.close()
     self._let_go()
 
-  def _look(self) -> None:
+  def _find_next(self) -> None:
     """Finds the expert's next command on the page that is shown."""
     self._way_back = expert.way_back(self._episode.nodes)
     assert self.task is not None  # an episode has begun
@@ -211,8 +209,9 @@ class WebArenaFactory:
   Args:
     tasks: see `tasks.chosen`.
     split_by: how tasks are split, see `tasks.tasks`.
-    observe: a name in `web.episode.OBSERVE`.
-    style: a name in `web.episode.STYLES`.
+    observe: what a policy sees of a page, see `web.episode.Look`.
+    style: how it is told, see there.
+    navigation: when what all pages share is told, see there.
     episodes: most that play at a time, each a page of the browser.
     slow: share of pages that come half a second late.
     errors: share of pages that fail once with status 500.
@@ -230,6 +229,7 @@ class WebArenaFactory:
       split_by: str = 'template',
       observe: str = 'page',
       style: str = 'full',
+      navigation: str = 'always',
       episodes: int = 32,
       slow: float = 0.0,
       errors: float = 0.0,
@@ -239,7 +239,8 @@ class WebArenaFactory:
   ):
     del split_by  # it chooses task ids
     table.chosen(tasks)
-    episode_lib.check(observe, style, episodes)
+    look = Look(observe, style, navigation)
+    episode_lib.check_episodes(episodes)
     for name, share in (('slow', slow), ('errors', errors)):
       if not 0.0 <= share <= 0.5:
         raise ConfigError(f'{name} must be 0 to 0.5, got {share!r}.')
@@ -249,8 +250,7 @@ class WebArenaFactory:
     self.threads = episodes  # they wait for the browser
     self._options: dict[str, Any] = dict(
         faults=Faults(slow=slow, errors=errors, session=session),
-        observe=observe,
-        style=style,
+        look=look,
         har=har_lib.folder(har),
     )
     self._records = Records()

@@ -12,6 +12,7 @@ _SHARED = {
     'tasks': 'own',
     'observe': 'page',
     'style': 'full',
+    'navigation': 'always',
     'episodes': 32,
     'har': None,
     'chromium': None,

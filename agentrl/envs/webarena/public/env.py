@@ -12,7 +12,7 @@ from playwright.async_api import Page
 from agentrl.envs.web import episode as episode_lib, har as har_lib
 from agentrl.envs.web.browser import Browser
 from agentrl.envs.web.commands import Command, Refused
-from agentrl.envs.web.episode import Episode
+from agentrl.envs.web.episode import Episode, Look
 from agentrl.envs.web.hosts import Hosts
 from agentrl.envs.web.tabs import Tabs
 from agentrl.envs.webarena.public import (
@@ -44,8 +44,7 @@ class PublicWebArena:
     accounts: site -> `name:password` of those that sign in by a header.
     judge: compares answers by meaning; None: tasks that need one are refused.
     har: folder for a HAR file an episode; None: none is kept.
-    observe: a name in `web.episode.OBSERVE`.
-    style: a name in `web.episode.STYLES`.
+    look: how pages are told.
   """
 
   def __init__(
@@ -59,14 +58,13 @@ class PublicWebArena:
       accounts: Mapping[str, str],
       judge: Judge | None,
       har: pathlib.Path | None,
-      observe: str,
-      style: str,
+      look: Look,
   ):
     self._hosts, self._urls, self._tasks = hosts, urls, tasks
     self._context, self._accounts, self._judge_of = context, accounts, judge
     self._har_folder = har
     self._episode = Episode(
-        'WebArena', browser, hosts, observe=observe, style=style, size=_SIZE
+        'WebArena', browser, hosts, look=look, size=_SIZE
     )
     self._task: PublicTask | None = None
     self._har: pathlib.Path | None = None
@@ -205,8 +203,9 @@ class PublicFactory:
     accounts: JSON file of site -> `name:password`, see `sites.login_headers`;
       None: nobody signs in by a header.
     har: folder for a HAR file an episode; None: none is kept.
-    observe: a name in `web.episode.OBSERVE`.
-    style: a name in `web.episode.STYLES`.
+    observe: what a policy sees of a page, see `web.episode.Look`.
+    style: how it is told, see there.
+    navigation: when what all pages share is told, see there.
     episodes: most that play at a time, each a page of the browser.
     chromium: its executable; None: one that is found.
   """
@@ -224,10 +223,12 @@ class PublicFactory:
       har: str | None,
       observe: str,
       style: str,
+      navigation: str,
       episodes: int,
       chromium: str | None,
   ):
-    episode_lib.check(observe, style, episodes)
+    look = Look(observe, style, navigation)
+    episode_lib.check_episodes(episodes)
     urls = sites.from_environment()
     table = task_table.load(tasks, task_file or '')
     chosen = choose(tasks, task_file, judge)
@@ -244,8 +245,7 @@ class PublicFactory:
         accounts=signed_in,
         judge=load_judge(judge),
         har=har_lib.folder(har),
-        observe=observe,
-        style=style,
+        look=look,
     )
     origins = {sites.origin(url) for url in urls.values()}
     self._hosts = Hosts.of({origin: origin for origin in sorted(origins)})

@@ -1,0 +1,30 @@
+r"""GRPO on TextCraft's goals of two to four levels of crafts, with a pretrained policy, on a laptop.
+
+    python launch.py --config=configs/textcraft_pretrained.py --workdir=runs/textcraft
+    python launch.py --config=configs/textcraft_pretrained.py:tiny --workdir=runs/smoke
+
+DRAFT
+"""
+
+from ml_collections import ConfigDict
+
+from configs.common import parse_arg, pretrained, shrink_pretrained
+
+
+def get_config(arg: str | None = None) -> ConfigDict:
+  arg = parse_arg(arg, algo='grpo', model='smollm2-135m', tiny=False)
+
+  config = pretrained(arg.algo, arg.model)
+  config.num_steps = 16
+  config.env.name = 'textcraft'
+  config.env.options.update(
+      min_depth=2, max_depth=4, distractors=4, worlds=400
+  )
+  config.warmstart.update(episodes=160, epochs=1, horizon=12)
+  config.rollout.update(max_completion_tokens=40, max_context=1536)
+  config.horizon.turns = (6, 10)
+  config.eval.update(horizon=10)
+
+  if arg.tiny:  # two steps, to see that everything works
+    shrink_pretrained(config)
+  return config
