@@ -126,7 +126,7 @@ def pretrained(algo: str, model: str) -> ConfigDict:
   config.horizon.update(kind='stepwise', every=5)
   config.algo = algorithms.get(algo, minibatches=2)
   config.optim = dict(lr=3e-4, warmup_steps=2, max_tokens=2048)
-  config.eval = dict(num_tasks=128)
+  config.eval = dict(num_tasks=128, untrained=False)
   config.checkpoint.every = 4
   return config
 

@@ -181,6 +181,7 @@ class PanelEval(Eval):
 
 _EVALUATES = when_set('eval.num_tasks', 8, 'eval.num_tasks is 0')
 _SMALL = when_set('eval.small.num_tasks', 4, 'eval.small.num_tasks is 0')
+_WARM = when_set('warmstart.episodes', 8, 'warmstart.episodes is 0')
 _OFTEN = when_set('eval.small.every', 1, 'eval.small.every is 0')
 
 
@@ -211,6 +212,13 @@ class RlEval(Eval):
       'rl steps between evaluations; 0: before and after',
       ge=0,
       acts_if=_EVALUATES,
+  )
+  # A pretrained policy that does not know the format writes to the limit of
+  # every turn: its evaluation may take longer than the rest.
+  untrained: bool = field(
+      True,
+      'evaluate before the warm start as well',
+      acts_if=(_EVALUATES, _WARM),
   )
   small: SmallEval = section(SmallEval)
 

@@ -132,8 +132,9 @@ def warm_up(
   """
   warm, version = run.session.config.warmstart, 0
   if warm.episodes:
-    phases.begin(UNTRAINED)
-    evaluate_all(run, serving, 'untrained', 0, version, checkpoint=None)
+    if run.session.config.eval.untrained:
+      phases.begin(UNTRAINED)
+      evaluate_all(run, serving, 'untrained', 0, version, checkpoint=None)
     phases.begin(IMITATION)
     weights = [arena.weight for arena in run.arenas]
     counts = Quotas(weights, warm.episodes).at(0)

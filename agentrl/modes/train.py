@@ -71,7 +71,7 @@ def _run(session: Session) -> None:
   evaluates = config.eval.num_tasks > 0
   warm = config.warmstart.episodes > 0 and not resumed
   planned = {
-      learning.UNTRAINED: evaluates and warm,
+      learning.UNTRAINED: evaluates and warm and config.eval.untrained,
       learning.IMITATION: warm,
       learning.BEFORE: evaluates and not resumed,
       learning.LEARNING: True,
