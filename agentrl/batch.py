@@ -54,6 +54,7 @@ class TokenBatch(Generic[Array]):
   sampler_logprobs: Array | None = None  # [B, T] float32
   old_logprobs: Array | None = None  # [B, T] float32
   ref_logprobs: Array | None = None  # [B, T] float32
+  teacher_logprobs: Array | None = None  # [B, T] float32, on sampled ids
   advantages: Array | None = None  # [B, T] float32
   returns: Array | None = None  # [B, T] float32
   values: Array | None = None  # [B, T] float32

@@ -39,6 +39,9 @@ ALGORITHMS: dict[str, dict[str, Any]] = {
     ),
     # REINFORCE++, arXiv:2501.03262.
     'reinforce_pp': dict(name='reinforce_pp', gamma=1.0),
+    # On-policy distillation, arXiv:2306.13649: add algo.teacher.model=NAME, or
+    # algo.teacher.urls.
+    'distill': dict(name='distill'),
     # PPO, arXiv:1707.06347, with AgentGym-RL's critic. In these environments
     # an episode fails by running out of turns and in no other way: continued
     # by the critic it would not count as a failure at all.

@@ -17,9 +17,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config = pretrained(arg.algo, arg.model)
   config.num_steps = 16
   config.env.name = 'textcraft'
-  config.env.options.update(
-      min_depth=2, max_depth=4, distractors=4, worlds=400
-  )
+  config.env.options.update(min_depth=2, max_depth=4, distractors=4, worlds=400)
   config.warmstart.update(episodes=160, epochs=1, horizon=12)
   config.rollout.update(max_completion_tokens=40, max_context=1536)
   config.horizon.turns = (6, 10)

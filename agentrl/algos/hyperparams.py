@@ -68,6 +68,7 @@ class Online:
   name: ClassVar[str]
   GROUPS: ClassVar[bool] = False  # compares the episodes of a group
   CRITIC: ClassVar[bool] = False
+  TEACHER: ClassVar[bool] = False  # has a field `teacher`
 
   # How a collection is used.
   epochs: int = field(1, 'passes over a collection', ge=1)
@@ -210,6 +211,11 @@ class Online:
   def critic_settings(self) -> 'Critic | None':
     """The field `critic`, which those have whose CRITIC is True; else None."""
     return get(self, 'critic') if self.CRITIC else None
+
+  @property
+  def teacher_settings(self) -> 'Teacher | None':
+    """The field `teacher`, which those have whose TEACHER is True; else None."""
+    return get(self, 'teacher') if self.TEACHER else None
 
   @property
   def compares(self) -> bool:
@@ -358,7 +364,69 @@ class GiGpo(Online):
   )
 
 
-ONLINE = {cls.name: cls for cls in (Grpo, Rloo, ReinforcePP, Ppo, GiGpo)}
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Teacher:
+  """The policy that scores what the student samples, of the same tokenizer."""
+
+  # One of these two. A model is served by an engine of the run; a model of its
+  # own size is a teacher of itself with a hint.
+  model: str | None = field(
+      None,
+      'model of the teacher, named as model.name is',
+      example='smollm2-135m',
+  )
+  urls: tuple[str, ...] = field(
+      (),
+      "servers of the teacher that speak SGLang's protocol",
+      example=('http://127.0.0.1:1',),
+  )
+  api_key_file: str | None = field(
+      None,
+      "file with those servers' key",
+      acts_if=when_set(
+          'algo.teacher.urls',
+          ('http://127.0.0.1:1',),
+          'only servers are asked with it',
+      ),
+  )
+  hint: str = field(
+      '', 'words that the teacher reads before the first observation'
+  )
+  concurrency: int = field(16, 'episodes that it scores at a time', ge=1)
+
+  def check(self) -> None:
+    if bool(self.model) == bool(self.urls):
+      raise ConfigError(
+          'Distillation needs one teacher: set algo.teacher.model (an engine of'
+          ' the run serves it) or algo.teacher.urls (servers that run), got'
+          f' {self.model!r} and {self.urls}.'
+      )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Distill(Online):
+  """Hyperparameters of `algos.distill`."""
+
+  name = 'distill'
+  TEACHER = True
+
+  # 0: the teacher's word alone. Else GRPO's advantage of the return is added,
+  # and a group needs two episodes.
+  return_coef: float = field(0.0, "weight of the return's advantage", ge=0)
+  teacher: Teacher = section(Teacher)
+
+  @property
+  def compares(self) -> bool:
+    return self.return_coef > 0
+
+  @property
+  def scores(self) -> bool:
+    return True
+
+
+ONLINE = {
+    cls.name: cls for cls in (Grpo, Rloo, ReinforcePP, Ppo, GiGpo, Distill)
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

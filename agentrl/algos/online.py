@@ -16,6 +16,7 @@ import jax.numpy as jnp
 
 from agentrl.algos import (
     algorithm,
+    distill,
     gigpo,
     grpo,
     policy,
@@ -34,6 +35,7 @@ ONLINE = {
     'reinforce_pp': reinforce_pp,
     'ppo': ppo,
     'gigpo': gigpo,
+    'distill': distill,
 }
 
 
@@ -103,7 +105,10 @@ def check(hyperparams: Online) -> None:
   array = lambda dtype, *shape: jax.ShapeDtypeStruct(shape, dtype)
   token = lambda dtype: array(dtype, rows, length)
   whole, real = jnp.int32, jnp.float32
-  reals = ('rewards', 'old_logprobs', 'sampler_logprobs', 'ref_logprobs')
+  reals = (
+      *('rewards', 'old_logprobs', 'sampler_logprobs', 'ref_logprobs'),
+      'teacher_logprobs',
+  )
   tokens: dict[str, Any] = {
       **{name: token(whole) for name in ('tokens', 'segment_ids', 'positions')},
       **{name: token(real) for name in (*reals, 'values')},

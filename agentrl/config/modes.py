@@ -223,6 +223,8 @@ class Train(Learning):
           ' collection (rollout.tasks_per_step * rollout.group_size'
           f'{times}).'
       )
+    if (teacher := algo.teacher_settings) is not None:
+      self._check_teacher(teacher)
     if self.checkpoint.keep_best and self.eval.every >= self.num_steps:
       raise ConfigError(
           'checkpoint.keep_best compares evaluations, and eval.every='
@@ -234,6 +236,27 @@ class Train(Learning):
       raise ConfigError(
           f'eval.small.every={self.eval.small.every} has no effect within'
           f' num_steps={self.num_steps}: lower it.'
+      )
+
+  def _check_teacher(self, teacher: hyperparams.Teacher) -> None:
+    """Refuses a teacher that would score something else than was sampled."""
+    if self.rollout.temperature != 1.0:
+      raise ConfigError(
+          f'rollout.temperature={self.rollout.temperature}: servers score at'
+          ' temperature 1, so the teacher and the policy would not compare. Set'
+          ' rollout.temperature=1.'
+      )
+    agent = self.agent
+    if teacher.hint and (
+        self.mixture
+        or agent.context.kind != 'full'
+        or agent.plan.kind != 'none'
+        or agent.reflect.attempts > 1
+    ):
+      raise ConfigError(
+          'algo.teacher.hint joins the one prompt of an episode: it needs one'
+          " environment, agent.context.kind='full', no agent.plan and no"
+          ' agent.reflect.'
       )
 
   def _check_held_out(self) -> None:

@@ -38,6 +38,7 @@ class TokenTable:
   advantages: Sequence[float] | None = None
   old_logprobs: Sequence[float] | None = None
   ref_logprobs: Sequence[float] | None = None
+  teacher_logprobs: Sequence[float] | None = None
   values: Sequence[float] | None = None
   shaped_rewards: Sequence[float] | None = None  # with KL and punishments
   turn_groups: Sequence[int] | None = None  # turns from one observation
@@ -66,6 +67,7 @@ class TokenTable:
         'sampler_logprob': self.episode.sampler_logprobs,
         'old_logprob': self.old_logprobs,
         'ref_logprob': self.ref_logprobs,
+        'teacher_logprob': self.teacher_logprobs,
         'value': self.values,
         'turn_group': self.turn_groups,
     }

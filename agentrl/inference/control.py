@@ -155,6 +155,21 @@ class ControlClient:
     body = await self._call('POST', url, payload=payload)
     return replies.decode(body, url, replies.Loose)
 
+  async def tokenize(self, text: str) -> list[int]:
+    """The first replica's ids of a text, which it scores to name them.
+
+    Raises:
+      EngineError: it does not, as one that was started without its tokenizer.
+    """
+    payload = {
+        'text': text,
+        'sampling_params': {'max_new_tokens': 0},
+        'return_logprob': True,
+        'logprob_start_len': 0,
+    }
+    url = f'{self._urls[0]}/generate'
+    return replies.read_ids(await self._call('POST', url, payload=payload), url)
+
   async def model_info(self) -> dict[str, Any]:
     """The first replica's description of its model, with `weight_version`."""
     kind = dict[str, Any]

@@ -7,6 +7,7 @@ server that answers otherwise, whatever it says, gives an EngineError.
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Annotated, Any, NoReturn, TypeVar
 
 import aiohttp
@@ -66,6 +67,17 @@ class LooseMeta(Struct):
 
   id: str | None = None
   output_token_logprobs: list[_Triple] | None = None
+
+
+class _ScoredMeta(Struct):
+  finish_reason: _Finish
+  input_token_logprobs: list[_Triple]
+
+
+class _Scored(Struct):
+  """A reply of /generate to a request that samples nothing."""
+
+  meta_info: _ScoredMeta
 
 
 class Loose(Struct):
@@ -290,6 +302,38 @@ def read_completion(
       cached_tokens=meta.cached_tokens,
       latency_s=latency_s,
   )
+
+
+def read_ids(body: bytes, url: str) -> list[int]:
+  """The ids of a prompt that a server has scored."""
+  meta = decode(body, url, _Scored).meta_info
+  return [token for _, token, _ in meta.input_token_logprobs]
+
+
+def read_scores(body: bytes, url: str, ids: Sequence[int]) -> tuple[float, ...]:
+  """Reads the log-probabilities of ids of a prompt but the first of them.
+
+  Args:
+    body: what the server said.
+    url: of the server.
+    ids: those that it was to score, after one that it repeats.
+
+  Raises:
+    Aborted: the server ended it.
+    EngineError: not as the contract says, or about other ids.
+  """
+  url = f'{url}/generate'
+  meta = decode(body, url, _Scored).meta_info
+  if meta.finish_reason.type == 'abort':
+    raise Aborted(
+        f'{url} was aborted: {str(meta.finish_reason.message)[:_BODY_CHARS]}', 0
+    )
+  told = [token for _, token, _ in meta.input_token_logprobs]
+  if told != list(ids):
+    raise EngineRefusal(
+        f'{url} scored {len(told)} ids where {len(ids)} others were asked for.'
+    )
+  return _logprobs(meta.input_token_logprobs[1:], url, None)
 
 
 def _logprobs(

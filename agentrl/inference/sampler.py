@@ -11,7 +11,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import aiohttp
 from absl import logging
@@ -21,6 +21,8 @@ from agentrl.inference import replies
 from agentrl.inference.control import ControlClient
 from agentrl.inference.replicas import Replicas
 from agentrl.types import Completion
+
+T = TypeVar('T')
 
 # Seconds between two looks at whether a held server is back.
 _HELD_S = 0.1
@@ -189,9 +191,82 @@ class Sampler(ControlClient):
         'sampling_params': sampling_params,
         'return_logprob': True,
     }
+    start = time.perf_counter()
+
+    def read(body: bytes, url: str, adapter: Adapter | None) -> Completion:
+      completion = replies.read_completion(
+          body,
+          url,
+          time.perf_counter() - start,
+          max_new_tokens=max_new_tokens,
+          vocab_size=self._vocab_size,
+          partial=partial,
+      )
+      if adapter is not None:
+        completion = dataclasses.replace(
+            completion, weight_version=adapter.version
+        )
+      self._check_version(completion, url)
+      return completion
+
+    return await self._generate(payload, read, rid, routing_key)
+
+  async def score(
+      self,
+      input_ids: Sequence[int],
+      *,
+      start: int,
+      rid: str | None = None,
+      routing_key: str | None = None,
+  ) -> tuple[float, ...]:
+    """Log-probabilities of `input_ids[start:]`, each after all ids before it.
+
+    They are taken at temperature 1, whatever the sampler's is, and nothing is
+    sampled. Tries are repeated as those of `generate`.
+
+    Args:
+      input_ids: the whole transcript.
+      start: from 1, since nothing comes before the first id.
+      rid: see `generate`.
+      routing_key: see `generate`.
+
+    Raises:
+      EngineError: as `generate`.
+      ValueError: an id is outside the vocabulary, or none is to be scored.
+    """
+    self._check_ids(input_ids)
+    if not 1 <= start < len(input_ids):
+      raise ValueError(
+          f'start={start} leaves nothing to score in {len(input_ids)} ids.'
+      )
+    payload = {
+        'input_ids': list(input_ids),
+        'sampling_params': {'max_new_tokens': 0, 'temperature': 1.0},
+        'return_logprob': True,
+        # The first id from here on comes without a log-probability.
+        'logprob_start_len': start - 1,
+    }
+    ids = input_ids[start - 1 :]
+    read = lambda body, url, _: replies.read_scores(body, url, ids)
+    return await self._generate(payload, read, rid, routing_key)
+
+  async def _generate(
+      self,
+      payload: dict[str, Any],
+      read: Callable[[bytes, str, Adapter | None], T],
+      rid: str | None,
+      routing_key: str | None,
+  ) -> T:
+    """A reply of /generate, asked for as often as is worth it.
+
+    Args:
+      payload: of the request.
+      read: reads a reply of a server, to a request for an adapter or None.
+      rid: see `generate`.
+      routing_key: see `generate`.
+    """
     # A router in front of the replicas has its own idea of stickiness.
     headers = {'X-SMG-Routing-Key': routing_key} if routing_key else {}
-    start = time.perf_counter()
     for attempt in range(self._max_attempts):
       url = await self._take(routing_key)
       if rid is not None:
@@ -199,8 +274,8 @@ class Sampler(ControlClient):
         # name that is in use. No name may be the beginning of another: when a
         # client leaves, SGLang ends all requests whose names begin so.
         payload['rid'] = f'{rid}.{next(self._serial)}.'
-      if self._adapter is not None:
-        adapter = self._adapter()
+      adapter = self._adapter() if self._adapter is not None else None
+      if adapter is not None:
         payload['lora_path'] = adapter.name
       self.counts['requests'] += 1
       failed = None  # cancelled, which says nothing of the replica
@@ -208,22 +283,9 @@ class Sampler(ControlClient):
         body = await self._call(
             'POST', f'{url}/generate', payload=payload, headers=headers
         )
-        latency_s = time.perf_counter() - start
-        completion = replies.read_completion(
-            body,
-            url,
-            latency_s,
-            max_new_tokens=max_new_tokens,
-            vocab_size=self._vocab_size,
-            partial=partial,
-        )
-        if self._adapter is not None:
-          completion = dataclasses.replace(
-              completion, weight_version=adapter.version
-          )
-        self._check_version(completion, url)
+        answer = read(body, url, adapter)
         failed = False
-        return completion
+        return answer
       except EngineError as error:
         # Neither a refusal nor an abort is the replica's fault.
         failed = error.retryable and not isinstance(error, replies.Aborted)

@@ -98,6 +98,7 @@ def grouped(episodes: Sequence[Episode]) -> list[Group]:
 # Of what training left, those that the terminal has columns for.
 _SHOWN = (
     'advantages', 'returns', 'values', 'old_logprobs', 'ref_logprobs',
+    'teacher_logprobs',
     'shaped_rewards', 'turn_groups',
 )  # fmt: skip
 
@@ -135,7 +136,7 @@ def _arrays(
     if name in _SHOWN:
       arrays[name] = learned.array(name)
   # The networks speak of the inserted tokens as well; nothing is learnt there.
-  for name in ('old_logprobs', 'ref_logprobs', 'values'):
+  for name in ('old_logprobs', 'ref_logprobs', 'teacher_logprobs', 'values'):
     if name in arrays:
       arrays[name] = np.where(batch.completion_mask, arrays[name], 0)
   return arrays, learned

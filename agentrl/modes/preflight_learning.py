@@ -12,6 +12,7 @@ from agentrl.algos import online
 from agentrl.config import mixture, resume
 from agentrl.config.modes import AgentEvol, Dpo, Learning, Sft, Train
 from agentrl.data import conversations, preference
+from agentrl.http import auth
 from agentrl.models import variants
 from agentrl.modes import build, held_out, preflight
 from agentrl.rollout import demonstrations
@@ -33,6 +34,7 @@ def check(read: Learning, workdir: str | None) -> None:
   members: Sequence[Learning] = [read]
   if isinstance(read, Train):
     online.check(read.algo)
+    _check_teacher(read)
     build.check_texts(read)
     members = trained = [member.config for member in mixture.members(read)]
     for one in trained:
@@ -55,6 +57,17 @@ def check(read: Learning, workdir: str | None) -> None:
     for names, reader in files:
       reader = functools.partial(reader, env=read.env.name)
       demonstrations.read_files(names, reader, console)
+
+
+def _check_teacher(read: Train) -> None:
+  """Refuses a teacher that is not there."""
+  teacher = read.algo.teacher_settings
+  if teacher is None:
+    return
+  if teacher.model and teacher.model not in variants.VARIANTS:
+    finding.check(teacher.model)
+  if teacher.api_key_file:
+    auth.read_token(teacher.api_key_file)
 
 
 def _files(read: Any) -> Iterator[tuple[tuple[str, ...], Callable]]:

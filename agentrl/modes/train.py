@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import numpy as np
 import optax
 
 from agentrl import schedules
@@ -29,9 +30,11 @@ from agentrl.modes.session import Session
 from agentrl.parallel import distributed, ranks, sharding
 from agentrl.rollout import collector as collector_lib
 from agentrl.rollout.sources import Source, Sources
+from agentrl.rollout.teacher import Teacher
 from agentrl.runtime import workdir as workdir_lib
 from agentrl.runtime.event_loop import Interrupted
 from agentrl.serving.start import Serving
+from agentrl.serving.teacher import start_teacher
 from agentrl.training import compiled, programs, rl, state as state_lib, watch
 from agentrl.training.policy_update import UpdatePlan
 from agentrl.training.rl import LoopState
@@ -117,6 +120,7 @@ def _run(session: Session) -> None:
       serving,
       serving.make_sampler(temperature=config.rollout.temperature),
       ref_params,
+      _teacher(run),
       watch.DeadPolicyWatch(run.model.config.vocab_size),
       watch.CollapseWatch(config.gauges),
   )
@@ -242,6 +246,26 @@ def _texts(setup: Setup) -> list[str]:
   ]
 
 
+def _teacher(run: Run) -> Teacher | None:
+  """The teacher of the run, if its algorithm has one."""
+  session, config = run.session, run.session.config
+  options = config.algo.teacher_settings
+  if options is None:
+    return None
+  session.console.print('Starting the teacher', highlight=False)
+  return start_teacher(
+      session.stack,
+      session.loop,
+      options,
+      run.model.tokenizer,
+      dtype=config.model.dtype,
+      max_context=config.rollout.max_context,
+      timeout_s=config.sampler.timeout_s,
+      # With a hint there is one environment.
+      prompt_ids=next(iter(run.collectors.values())).agent.prompt_ids,
+  )
+
+
 @dataclasses.dataclass(frozen=True)
 class _Hooks(rl.Hooks):
   """Sampler, records and checkpoints of a run."""
@@ -250,6 +274,7 @@ class _Hooks(rl.Hooks):
   serving: Serving
   sampler: Sampler
   ref_params: Any
+  teacher: Teacher | None
   dead: watch.DeadPolicyWatch
   collapse: watch.CollapseWatch
 
@@ -268,6 +293,21 @@ class _Hooks(rl.Hooks):
         for share in shares
     ]
     return collector_lib.run_jobs(jobs, f'step {step + 1}')
+
+  def teach(self, batch, groups):
+    if self.teacher is None:
+      return batch
+    episodes = [episode for group in groups for episode in group.episodes]
+    width = batch.tokens.shape[1]
+    # Each process has a part of them scored.
+    first, step = distributed.index(), distributed.count()
+    own = self.run.session.loop.run(
+        self.teacher.score(episodes[first::step], width)
+    )
+    logprobs = np.zeros(batch.tokens.shape, np.float32)
+    for index, rows in enumerate(distributed.share(own.tobytes())):
+      logprobs[index::step] = np.frombuffer(rows, np.float32).reshape(-1, width)
+    return batch.replace(teacher_logprobs=logprobs)
 
   def push(self, params, version):
     learning.push(self.run, self.serving, params, version)

@@ -331,6 +331,8 @@ def _train(config: Any) -> Work:
     fields.append('old_logprobs')
   if algo.kl_coef:
     fields.append('ref_logprobs')
+  if algo.TEACHER:
+    fields.append('teacher_logprobs')
   if critic:
     fields += ['values', 'bootstrap_value']
   tx, _ = rl.make_optimizer(config.optim, algo, config.num_steps)

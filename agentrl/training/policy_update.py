@@ -149,6 +149,8 @@ def prepare(update: Update, state: TrainState) -> None:
     batch = batch.replace(values=tokens, bootstrap_value=batch.episode_return)
   if update.ref_params is not None:
     batch = batch.replace(ref_logprobs=tokens)
+  if plan.hyperparams.TEACHER:
+    batch = batch.replace(teacher_logprobs=tokens)
   batch = jax.eval_shape(
       functools.partial(update.advantages, num_groups=1), batch
   )
@@ -288,6 +290,8 @@ def _shape(
         batch, coef=kl_coef, estimator=hyperparams.kl_estimator
     )
     metrics |= charged
+  if batch.teacher_logprobs is not None:
+    metrics |= reward.reverse_kl(batch)
   return batch, metrics
 
 

@@ -63,6 +63,23 @@ def charge_kl(
   return _with_rewards(batch, rewards), _mean('kl', divergence[trainable])
 
 
+def reverse_kl(batch: TokenBatch) -> dict[str, float]:
+  """The mean of log p_student - log p_teacher over sampled tokens.
+
+  An estimate of the reverse KL divergence of a token; it may be below 0.
+
+  Args:
+    batch: NumPy arrays, with old log-probabilities and the teacher's.
+  """
+  old, teacher = batch.old_logprobs, batch.teacher_logprobs
+  assert old is not None and teacher is not None
+  sampled = batch.completion_mask & np.asarray(batch.valid)[:, None]
+  divergence = (old - teacher)[sampled]
+  if not divergence.size:
+    return {}
+  return {'distill/reverse_kl': float(divergence.mean())}
+
+
 def _mean(name: str, values: np.ndarray) -> dict[str, float]:
   return {f'reward/{name}': float(values.mean())} if values.size else {}
 

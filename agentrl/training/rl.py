@@ -81,6 +81,9 @@ class Hooks(Protocol):
       The groups of each share.
     """
 
+  def teach(self, batch: TokenBatch, groups: Sequence[Group]) -> TokenBatch:
+    """The batch with what a teacher says of it, where there is one."""
+
   def push(self, params: Any, version: int) -> None:
     """Hands the policy to the sampler."""
 
@@ -181,7 +184,9 @@ def train(
 
       if loop.step + 1 == num_steps:
         update.programs.settle()
-      batch = collate.collate(groups)
+      batch = hooks.teach(collate.collate(groups), groups)
+      taught = time.perf_counter()
+      taught_s = {'teach': taught - collected} if hyperparams.TEACHER else {}
       lr = float(update.learning_rate(int(state.step)))
       complete = False
       state, metrics, batch, suspects, last = policy_update.update_policy(
@@ -215,7 +220,8 @@ def train(
             | system.shares(
                 dict(
                     collect=collected - began,
-                    update=updated - collected,
+                    **taught_s,
+                    update=updated - taught,
                     push=pushed - updated,
                 ),
                 # Skipped updates have learnt nothing, and count none.

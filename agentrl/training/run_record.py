@@ -163,6 +163,7 @@ class RunRecord:
           advantages=batch.advantages,
           old_logprobs=sampled(batch.old_logprobs),
           ref_logprobs=sampled(batch.ref_logprobs),
+          teacher_logprobs=sampled(batch.teacher_logprobs),
           shaped_rewards=batch.rewards if shaped else None,
           returns=batch.returns,
           values=batch.values,

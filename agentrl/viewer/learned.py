@@ -21,6 +21,7 @@ ARRAYS = {
     'values': 'value of the critic before the token',
     'old_logprobs': 'log-probability before the updates',
     'ref_logprobs': 'log-probability of the reference',
+    'teacher_logprobs': 'log-probability of the teacher',
     'last_logprobs': 'log-probability in the last update',
     'entropy': 'entropy in the last update',
     'shaped_rewards': 'reward with KL and length charged',

@@ -218,6 +218,7 @@ def _why_absent(name: str, learned: Learned | None) -> str:
     return 'Nothing was trained on this file, or its arrays were not kept.'
   return {
       'ref_logprobs': 'There was no reference: algo.kl_coef is 0.',
+      'teacher_logprobs': 'The algorithm has no teacher.',
       'values': 'The algorithm has no critic.',
       'returns': 'The algorithm has no return of each token.',
       'shaped_rewards': 'The algorithm does not change rewards.',

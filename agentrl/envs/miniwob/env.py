@@ -72,9 +72,7 @@ class MiniWoB:
       look: Look,
   ):
     self._origin, self._pages = origin, pages
-    self._episode = Episode(
-        'MiniWoB', browser, hosts, look=look, size=_SIZE
-    )
+    self._episode = Episode('MiniWoB', browser, hosts, look=look, size=_SIZE)
     self._page_of_task: Any = None
     self._task_id = -1
 

@@ -61,9 +61,7 @@ class WebArena:
     self._browser, self._hosts, self._server = browser, hosts, server
     self._records, self._faults = records, faults
     self._look, self._har = look, har
-    self._episode = Episode(
-        'WebArena', browser, hosts, look=look, size=_SIZE
-    )
+    self._episode = Episode('WebArena', browser, hosts, look=look, size=_SIZE)
     self._task_id = -1
     self._site = ''
     self.task: Task | None = None

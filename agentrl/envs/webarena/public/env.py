@@ -63,9 +63,7 @@ class PublicWebArena:
     self._hosts, self._urls, self._tasks = hosts, urls, tasks
     self._context, self._accounts, self._judge_of = context, accounts, judge
     self._har_folder = har
-    self._episode = Episode(
-        'WebArena', browser, hosts, look=look, size=_SIZE
-    )
+    self._episode = Episode('WebArena', browser, hosts, look=look, size=_SIZE)
     self._task: PublicTask | None = None
     self._har: pathlib.Path | None = None
 

@@ -1,0 +1,90 @@
+"""The teacher of a distillation: an engine of the run, or servers elsewhere."""
+
+import contextlib
+from collections.abc import Callable, Sequence
+
+from agentrl.algos.hyperparams import Teacher as TeacherOptions
+from agentrl.http import auth
+from agentrl.inference.compatibility import RESERVED
+from agentrl.inference.sampler import Sampler
+from agentrl.rollout.teacher import Teacher
+from agentrl.runtime.event_loop import EventLoop
+from agentrl.serving import start
+from agentrl.serving.options import EmbeddedOptions
+from agentrl.text.tokenizer import Tokenizer
+from agentrl.training import language_model
+from agentrl.training.language_model import DTYPES
+from agentrl.types import Message
+
+
+def start_teacher(
+    stack: contextlib.ExitStack,
+    loop: EventLoop,
+    options: TeacherOptions,
+    student: Tokenizer,
+    *,
+    dtype: str,
+    max_context: int,
+    timeout_s: float,
+    prompt_ids: Callable[[Sequence[Message]], list[int]],
+) -> Teacher:
+  """Starts or finds the teacher of a student.
+
+  Args:
+    stack: ends what is started here.
+    loop: runs coroutines.
+    options: name the teacher.
+    student: the student's tokenizer.
+    dtype: of an engine's activations, and of its weights.
+    max_context: tokens of the student's longest episode.
+    timeout_s: limit of a request.
+    prompt_ids: of the messages of a prompt, as the student reads them.
+
+  Raises:
+    ConfigError: the teacher has another tokenizer, or too few positions.
+    AgentrlError: it cannot be loaded, or does not answer.
+  """
+  key = None
+  if options.urls:
+    urls = list(options.urls)
+    if options.api_key_file:
+      key = auth.read_token(options.api_key_file)
+  else:
+    assert options.model is not None  # `check` refuses
+    model, version = language_model.load_policy(
+        options.model, dtype=DTYPES[dtype]
+    )
+    room = max_context + len(student.encode(options.hint))
+    language_model.check_context(model.config, 'algo.teacher', room)
+    _, url = start.start_engine(
+        stack,
+        start.ServedPolicy(
+            model=model,
+            version=version,
+            dtype=dtype,
+            max_context=room,
+            seed=0,  # nothing is sampled
+            chat_template=None,
+            chat_date=None,
+            episodes=options.concurrency,
+        ),
+        EmbeddedOptions(max_running=options.concurrency),
+        reserved=RESERVED,
+    )
+    urls = [url]
+  sampler = Sampler(
+      loop.session, urls, temperature=1.0, timeout_s=timeout_s, api_key=key
+  )
+  teacher = Teacher(
+      sampler,
+      concurrency=options.concurrency,
+      hint=options.hint,
+      prompt_ids=prompt_ids,
+  )
+
+  async def meet() -> None:
+    await sampler.wait_ready(timeout_s)
+    await teacher.check(student.encode)
+
+  loop.run(meet())
+  return teacher
