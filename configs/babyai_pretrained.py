@@ -15,10 +15,10 @@ def get_config(arg: str | None = None) -> ConfigDict:
   arg = parse_arg(arg, algo='grpo', model='smollm2-135m', tiny=False)
 
   config = pretrained(arg.algo, arg.model)
-  config.num_steps = 16
+  config.num_steps = 10
   config.env.name = 'babyai'
   config.env.options.update(levels=('GoToRedBall',), style='compact')
-  config.warmstart.update(episodes=96, epochs=2, horizon=12)
+  config.warmstart.update(episodes=96, epochs=1, horizon=12)
   config.rollout.update(max_completion_tokens=16, max_context=1024)
   config.horizon.turns = (3, 6)
   config.eval.update(horizon=6)

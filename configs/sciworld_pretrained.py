@@ -15,7 +15,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
   arg = parse_arg(arg, algo='grpo', model='smollm2-135m', tiny=False)
 
   config = pretrained(arg.algo, arg.model)
-  config.num_steps = 16
+  config.num_steps = 10
   config.env.name = 'sciworld'
   config.env.options.update(
       tasks=('find-non-living-thing', 'find-living-thing'),

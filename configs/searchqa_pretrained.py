@@ -15,10 +15,10 @@ def get_config(arg: str | None = None) -> ConfigDict:
   arg = parse_arg(arg, algo='grpo', model='smollm2-135m', tiny=False)
 
   config = pretrained(arg.algo, arg.model)
-  config.num_steps = 16
+  config.num_steps = 10
   config.env.name = 'searchqa'
   config.env.options.update(topk=1)
-  config.warmstart.update(episodes=192, epochs=1, horizon=6)
+  config.warmstart.update(episodes=96, epochs=1, horizon=6)
   config.rollout.update(max_completion_tokens=32, max_context=1536)
   config.horizon.turns = (3, 5)
   config.eval.update(horizon=5)

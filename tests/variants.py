@@ -25,6 +25,8 @@ ADVANTAGES = {
     'ppo_turn_level': ('ppo', DECAY | dict(turn_level=True)),
     'gigpo': ('gigpo', dict(gamma=0.9)),
     'gigpo_unscaled': ('gigpo', dict(gamma=0.9, normalise_std=False)),
+    'distill': ('distill', {}),
+    'distill_return': ('distill', dict(return_coef=0.5)),
 }
 CONSTANT = dict(aggregation='constant', aggregation_constant=32.0)
 KL = dict(kl_coef=0.1)
@@ -43,6 +45,7 @@ LOSSES = {
     'ppo': ('ppo', DECAY),
     'ppo_turn_level': ('ppo', DECAY | dict(turn_level=True)),
     'gigpo': ('gigpo', dict(gamma=0.9)),
+    'distill': ('distill', {}),
 }
 _WINDOW = dict(sequence_low=0.5, sequence_high=2.0)
 # hyperparameter -> what it needs beside it, and another value than there or the default.
@@ -70,6 +73,7 @@ CHANGES = {
     'group_baseline': ({}, True),
     'step_weight': ({}, 0.5),
     'turn_level': ({}, True),
+    'return_coef': ({}, 0.5),
     'bootstrap': ({}, False),
     'whiten': ({}, False),
     # Of the critic's loss.
@@ -98,14 +102,19 @@ SHARED.remove('negative_weight')  # which acts in the advantages
 
 def with_values(batch, seed):
   """Values on sampled tokens, in order; NaN wherever none must be read."""
-  values = np.full(batch.tokens.shape, np.nan, np.float32)
-  for row, mask in enumerate(batch.completion_mask):
-    values[row, mask] = np.random.default_rng((seed, row)).normal(
-        size=mask.sum()
-    )
+
+  def draw(*key):
+    out = np.full(batch.tokens.shape, np.nan, np.float32)
+    for row, mask in enumerate(batch.completion_mask):
+      rng = np.random.default_rng((seed, row, *key))
+      out[row, mask] = rng.normal(size=mask.sum())
+    return out
+
   bootstrap = np.random.default_rng(seed).normal(size=len(batch.valid))
   return batch.replace(
-      values=values,
+      values=draw(),
+      old_logprobs=-np.abs(draw(1)),
+      teacher_logprobs=-np.abs(draw(2)),
       bootstrap_value=np.where(batch.truncated, bootstrap, np.nan).astype('f4'),
       # Whoever reads a reward of nobody must not be helped by a zero.
       rewards=np.where(batch.completion_mask, batch.rewards, np.nan),

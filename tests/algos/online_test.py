@@ -369,6 +369,8 @@ def test_the_last_reward_reaches_every_sampled_token(name, hyperparams, decay):
 
 @each_advantage
 def test_success_at_the_end_raises_every_sampled_token(name):
+  if ONLINE[variants.ADVANTAGES[name][0]].Hyperparams.TEACHER:
+    pytest.skip('The teacher decides.')
   batch = episodes_ending_in_observations()
   out = variants.advantages(name, batch).advantages
   good, bad = (out[row][batch.completion_mask[row]] for row in range(2))
@@ -423,5 +425,10 @@ def test_critic_free_algorithms_ask_for_no_values():
   batch = tiny.random_batch(8)
   assert batch.values is None and batch.bootstrap_value is None
   for module in ONLINE.values():
+    if module.Hyperparams.TEACHER:
+      batch = batch.replace(
+          old_logprobs=batch.sampler_logprobs - 1,
+          teacher_logprobs=batch.sampler_logprobs,
+      )
     if not module.Hyperparams.CRITIC:
       assert tiny.advantages(module, batch).advantages.any()
