@@ -126,7 +126,9 @@ def pretrained(algo: str, model: str) -> ConfigDict:
   config.horizon.update(kind='stepwise', every=4)
   # Of what costs time: ratios to the sampler's log-probabilities save a pass, and
   # groups whose episodes all earn the same teach nothing.
-  config.algo = algorithms.get(algo, minibatches=2, ratio='sampler', ties='mask')
+  config.algo = algorithms.get(
+      algo, minibatches=2, ratio='sampler', ties='mask'
+  )
   config.optim = dict(lr=3e-4, warmup_steps=2, max_tokens=2048)
   config.eval = dict(num_tasks=64, untrained=False)
   config.checkpoint.every = 2

@@ -1,9 +1,10 @@
 """Mixtures: one run over several environments.
 
 `config.mixture.NAME` is a member: its weight, and what differs from the run's
-own sections `env`, `agent`, `horizon`, `rollout` and `eval`. The rest of those is
-inherited, with two exceptions: another environment takes over no options,
-servers and task files, and another kind of horizon no turns.
+own sections `env`, `agent`, `tasks`, `horizon`, `rollout` and `eval`. The rest of
+those is inherited, with three exceptions: another environment takes over no
+options, servers and task files, and no stages of tasks, and another kind of
+horizon no turns.
 """
 
 import dataclasses
@@ -17,7 +18,7 @@ from agentrl import errors, fields
 from agentrl.config import build, reading, resume
 from agentrl.config.build import MIXTURE, Leaf
 from agentrl.config.modes import Train, flat
-from agentrl.config.sections import Eval, HorizonOptions
+from agentrl.config.sections import Eval, HorizonOptions, TaskOptions
 from agentrl.envs.options import TrainEnvOptions
 from agentrl.errors import ConfigError
 from agentrl.fields import Meaning
@@ -37,6 +38,7 @@ _WEIGHT = Leaf(
 _SECTIONS: Mapping[str, type] = {
     'env': TrainEnvOptions,
     'agent': AgentOptions,
+    'tasks': TaskOptions,
     'horizon': HorizonOptions,
     'rollout': Limits,
     'eval': Eval,
@@ -297,10 +299,13 @@ def _inherit(config: Train, values: Mapping[str, Any]) -> dict[str, Any]:
     for name in _OF_ENV:
       result.pop(f'env.{name}', None)
     result.pop('eval.task_file')
+    result.pop('tasks.stages')
   if values.get('env.url'):  # servers that run have no children
     result.pop('env.workers')
   if values.get('horizon.kind', config.horizon.kind) != config.horizon.kind:
     result = {k: v for k, v in result.items() if not k.startswith('horizon.')}
+  if values.get('tasks.order', config.tasks.order) != config.tasks.order:
+    result = {k: v for k, v in result.items() if not k.startswith('tasks.')}
   result |= values
   # None: the environment's own.
   unset = lambda k, v: v is None and k.startswith(f'{_OPTIONS}.')

@@ -159,6 +159,7 @@ class Train(Learning):
   num_steps: int = field(100, 'rl steps', ge=1)
   mesh: RlMesh = section(RlMesh)
   rollout: Rollout = section(Rollout)
+  tasks: sections.TaskOptions = section(sections.TaskOptions)
   horizon: sections.HorizonOptions = section(sections.HorizonOptions)
   algo: hyperparams.Online = section(hyperparams.Grpo)
   optim: RlOptim = section(RlOptim)

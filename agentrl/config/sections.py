@@ -104,6 +104,44 @@ class HorizonOptions:
     return () if self.metric == 'rollout' else self.turns[:-1]
 
 
+_STAGES = when('tasks.order', 'stages')
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TaskOptions:
+  """The order of the tasks that are trained on; see `data.tasks`."""
+
+  # 'stages': some kinds of tasks first, more once those are mastered.
+  order: str = field(
+      'shuffled', 'order of the tasks', one_of=('shuffled', 'stages')
+  )
+  # Kinds are the rows of tables, as `EnvSpec.subtask` names them.
+  stages: tuple[tuple[str, ...], ...] = field(
+      (),
+      "kinds of tasks that each stage adds; (): one each, in the list's order",
+      acts_if=_STAGES,
+      example=(('depth 1',), ('depth 2',)),
+  )
+  threshold: float = field(
+      0.6,
+      'success of the episodes that are learnt from at which a stage ends',
+      gt=0,
+      le=1,
+      acts_if=_STAGES,
+  )
+  window: int = field(
+      2, 'rl steps over which that is a mean', ge=1, acts_if=_STAGES
+  )
+
+  def check(self) -> None:
+    kinds = [kind for stage in self.stages for kind in stage]
+    if len(set(kinds)) < len(kinds) or not all(self.stages):
+      raise ConfigError(
+          'Each of tasks.stages adds a kind of tasks, which no other one adds;'
+          f' got {self.stages}.'
+      )
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Warmstart:
   """Supervised learning on the expert's episodes, before all else."""

@@ -15,7 +15,7 @@ from agentrl.data import conversations, preference
 from agentrl.http import auth
 from agentrl.models import variants
 from agentrl.modes import build, held_out, preflight
-from agentrl.rollout import demonstrations
+from agentrl.rollout import demonstrations, orders
 from agentrl.runtime import workdir as workdir_lib
 from agentrl.serving import remote
 from agentrl.weights import finding
@@ -41,7 +41,9 @@ def check(read: Learning, workdir: str | None) -> None:
       schedules.make(one.horizon)
   for member in members:
     lists = preflight.task_lists(member, member.env.task_file)
-    lists.tasks('train')
+    tasks = lists.tasks('train')
+    if isinstance(member, Train):
+      orders.make(member.tasks, tasks, lists, seed=0)
     held_out.make_panels(lists, member)
   remote.read_keys(read.sampler)
   known_shape = read.model.name in variants.VARIANTS  # a plan needs no weights

@@ -16,7 +16,6 @@ import optax
 from agentrl import schedules
 from agentrl.algos import online
 from agentrl.config import doubts, mixture, modes
-from agentrl.data.tasks import TaskIterator
 from agentrl.evaluation import evaluate
 from agentrl.inference.sampler import Sampler
 from agentrl.modes import (
@@ -28,7 +27,7 @@ from agentrl.modes import (
 from agentrl.modes.build import Arena, Run, Setup
 from agentrl.modes.session import Session
 from agentrl.parallel import distributed, ranks, sharding
-from agentrl.rollout import collector as collector_lib
+from agentrl.rollout import collector as collector_lib, orders
 from agentrl.rollout.sources import Source, Sources
 from agentrl.rollout.teacher import Teacher
 from agentrl.runtime import workdir as workdir_lib
@@ -224,10 +223,11 @@ def _source(session: Session, arena: Arena) -> Source:
   assert isinstance(config, modes.Train)
   names = (arena.name,) if arena.name else ()
   return Source(
-      TaskIterator(
+      orders.make(
+          config.tasks,
           arena.tasks,
+          arena.environment,
           seed=session.seed('tasks', *names),
-          data_version=arena.environment.spec.data_version,
       ),
       schedules.make(config.horizon),
       arena.name,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from agentrl.data.quotas import Quotas
-from agentrl.data.tasks import TaskIterator
+from agentrl.data.tasks import Tasks
 from agentrl.rollout import collect
 from agentrl.rollout.collect import is_tied
 from agentrl.schedules import Horizon
@@ -47,7 +47,7 @@ class Source:
     weight: of its tasks among those of all sources.
   """
 
-  tasks: TaskIterator
+  tasks: Tasks
   schedule: Horizon
   name: str = ''
   weight: float = 1.0
@@ -79,6 +79,17 @@ class Sources:
     cursors = self._states(cursor)
     for name, source in self._sources.items():
       source.tasks.restore(cursors[name])
+
+  def see(self, step: int, stats: Mapping[str, float]) -> None:
+    """Lets the orders of tasks see the metrics that the schedules see.
+
+    Args:
+      step: rl step, from 0; called once for each, before `collect`.
+      stats: from `remember`.
+    """
+    for name, quota in self._quotas_at(step).items():
+      if quota:
+        self._sources[name].tasks.see(_own_stats(name, stats))
 
   def first_horizon(self) -> Any:
     """The state of the schedules before the first step; JSON values."""
@@ -137,7 +148,12 @@ class Sources:
         break
       for share, played in zip(shares, play(shares), strict=True):
         groups[share.name] += played
-    return Collection(quotas, dict(turns), groups)
+    orders = {
+        f'{name}/{key}' if name else key: value
+        for name in turns
+        for key, value in self._sources[name].tasks.metrics().items()
+    }
+    return Collection(quotas, dict(turns), groups, orders)
 
   def remember(
       self, stats: Mapping[str, float], metrics: Mapping[str, float]
@@ -172,11 +188,13 @@ class Collection:
     quotas: tasks that the step has of each source.
     turns: that an episode of each could take.
     by_source: groups that were played, by name.
+    orders: metrics of the orders of tasks.
   """
 
   quotas: dict[str, int]
   turns: dict[str, int | Turns]
   by_source: dict[str, list[Group]]
+  orders: dict[str, float]
 
   @property
   def groups(self) -> list[Group]:
@@ -193,6 +211,7 @@ class Collection:
     metrics = collect.rollout_metrics(
         self.groups, max(most[name] for name in played)
     )
+    metrics |= self.orders
     for name in filter(None, self.by_source):
       metrics[f'{name}/quota'] = float(self.quotas[name])
     for name in filter(None, played):

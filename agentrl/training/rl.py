@@ -168,6 +168,7 @@ def train(
   try:
     while loop.step < num_steps and not hooks.stopped():
       began = time.perf_counter()
+      sources.see(loop.step, loop.stats)
       horizon_state, turns = sources.horizons(
           loop.horizon, loop.step, loop.stats
       )

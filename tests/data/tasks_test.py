@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
-from agentrl.data.tasks import TaskIterator
+from agentrl.data.tasks import StagedTasks, TaskIterator
 from agentrl.errors import DataError
 
 LISTS = st.lists(st.integers(0, 999), min_size=1, max_size=12, unique=True)
@@ -82,3 +82,70 @@ def test_cursor_of_another_data_version_is_refused(taken, now):
 
 def test_cursors_of_the_first_data_version_are_those_of_older_checkpoints():
   assert 'data_version' not in TaskIterator([1, 2, 3], seed=0).state()
+
+
+def staged(threshold=0.5, window=2, **changes):
+  settings = dict(seed=0, threshold=threshold, window=window) | changes
+  return StagedTasks([[0, 1, 2], [10, 11], [20]], **settings)
+
+
+@given(
+    successes=st.lists(st.none() | st.floats(0, 1), max_size=12),
+    cut=st.integers(0, 12),
+    seed=st.integers(0, 3),
+)
+def test_stages_resume_as_if_nothing_had_happened(successes, cut, seed):
+  def step(order, success):
+    order.see({} if success is None else {'rollout/success': success})
+    return order.next_tasks(4), order.metrics()
+
+  whole = staged(seed=seed)
+  expected = [step(whole, success) for success in successes]
+  first = staged(seed=seed)
+  found = [step(first, success) for success in successes[:cut]]
+  state = json.loads(json.dumps(first.state()))
+  second = staged(seed=seed)
+  second.restore(state)
+  found += [step(second, success) for success in successes[cut:]]
+  assert found == expected
+  ordinals = [ordinal for tasks, _ in found for ordinal, _ in tasks]
+  assert ordinals == list(range(len(ordinals)))
+
+
+def test_a_stage_adds_its_tasks_once_those_before_are_mastered():
+  order = staged(threshold=0.75, window=2)
+  drawn = lambda: {task for _, task in order.next_tasks(12)}
+  assert drawn() == {0, 1, 2}
+  order.see({'rollout/success': 1.0})  # one step is no mean of two
+  assert drawn() == {0, 1, 2}
+  order.see({})  # no valid episode
+  order.see({'rollout/success': 0.5})
+  assert drawn() == {0, 1, 2, 10, 11}
+  # The mean begins anew.
+  order.see({'rollout/success': 1.0})
+  assert order.metrics() == {'rollout/task_stage': 1.0}
+  order.see({'rollout/success': 0.4})
+  assert order.metrics() == {'rollout/task_stage': 1.0}
+  order.see({'rollout/success': 1.0})
+  order.see({'rollout/success': 0.6})
+  assert drawn() == {0, 1, 2, 10, 11, 20}
+  for _ in range(4):  # there is no other
+    order.see({'rollout/success': 1.0})
+  assert order.metrics() == {'rollout/task_stage': 2.0}
+
+
+def test_a_cursor_of_another_order_is_refused():
+  for order, other in (
+      (staged(), TaskIterator([0, 1, 2], seed=0)),
+      (TaskIterator([0, 1, 2], seed=0), staged()),
+      (staged(), StagedTasks([[0]], seed=0, threshold=1.0, window=1)),
+  ):
+    with pytest.raises(DataError, match='tasks.order'):
+      order.restore(other.state())
+  with pytest.raises(DataError, match='another task list or seed'):
+    staged().restore(staged(seed=1).state())
+
+
+def test_a_stage_that_adds_nothing_is_refused():
+  with pytest.raises(DataError, match='adds no task'):
+    StagedTasks([[1], []], seed=0, threshold=1.0, window=1)
