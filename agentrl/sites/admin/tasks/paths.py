@@ -14,9 +14,13 @@ _ROLE = 'DisclosureTriangle'  # of what opens a part of a page
 
 def row_named(db: t.Db, k: int, sql: str, *, count: int = 5) -> sqlite3.Row:
   """As `row_spread`, of rows whose `name` is a part of no other product's."""
+  return pick.kth_spread(rows_named(db, sql), k, count)
+
+
+def rows_named(db: t.Db, sql: str) -> list[sqlite3.Row]:
+  """Rows whose `name` is a part of no other product's."""
   alone = _alone(tuple(x for (x,) in db.rows('SELECT name FROM products')))
-  found = [x for x in db.rows(sql) if x['name'] in alone]
-  return pick.kth_spread(found, k, count)
+  return [x for x in db.rows(sql) if x['name'] in alone]
 
 
 @functools.lru_cache(maxsize=2)

@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Sequence
 
-from agentrl.sites import seed_data, task as t
+from agentrl.sites import picking as pick, seed_data, task as t
 from agentrl.sites.admin.tasks import paths
 from agentrl.sites.admin.tasks.paths import change, go, seek
 from agentrl.sites.answers import Number, Several, Text
@@ -106,12 +106,14 @@ def _sold_out(db: t.Db, k: int) -> t.Task:
 
 def _price_of_this(db: t.Db, k: int) -> t.Task:
   # Prices that the percentage divides to the cent.
-  product = paths.row_named(
-      db,
-      k,
-      f'{_UNREDUCED} AND price_cents % 20 = 0 AND price_cents > 2000 ORDER'
-      ' BY id',
+  sql = (
+      f'{_UNREDUCED} AND price_cents % 20 = 0 AND price_cents > 2000 ORDER BY id'
   )
+  product = paths.row_named(db, k % 5, sql)
+  if k >= 5:
+    taken = [paths.row_named(db, i, sql)['id'] for i in range(5)]
+    others = [x for x in paths.rows_named(db, sql) if x['id'] not in taken]
+    product = pick.kth_shuffled(others, k - 5, 'price of this')
   price = product['price_cents']
   words, after = (
       ('Reduce the price of this product by $5', price - 500),
@@ -119,7 +121,7 @@ def _price_of_this(db: t.Db, k: int) -> t.Task:
       ('Raise the price of this product by $3.50', price + 350),
       ('Raise the price of this product by 15 percent', price * 115 // 100),
       ('Reduce the price of this product by 5 percent', price * 95 // 100),
-  )[k]
+  )[(k + k // 5) % 5]
   return change(
       f'{words}.',
       _changed(product['id'], price_cents=after),
@@ -365,7 +367,7 @@ TEMPLATES = (
     t.Template('admin/units-left', t.SEEK, _left, 5, (368,)),
     t.Template('admin/product-by-sku', t.GO, _by_sku, 5),
     t.Template('admin/stock-arrived', t.CHANGE, _arrived, 5, (241,)),
-    t.Template('admin/price-of-this', t.CHANGE, _price_of_this, 5, (247,)),
+    t.Template('admin/price-of-this', t.CHANGE, _price_of_this, 40, (247,)),
     t.Template('admin/dearest-product', t.SEEK, _dearest, 5),
     t.Template('admin/sold-out', t.CHANGE, _sold_out, 5, (287,)),
     t.Template('admin/price-of-line', t.CHANGE, _price_of_line, 5, (742,)),

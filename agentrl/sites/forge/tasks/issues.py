@@ -255,7 +255,7 @@ TEMPLATES = (
     t.Template('forge/report-issue', t.CHANGE, _report, 5, (328,)),
     t.Template('forge/discuss-feature', t.CHANGE, _discuss, 5, (337,)),
     t.Template('forge/assign-issue', t.CHANGE, _assign, 5, (999,)),
-    t.Template('forge/close-issue', t.CHANGE, _close, 5),
+    t.Template('forge/close-issue', t.CHANGE, _close, 40),
     t.Template('forge/comment-issue', t.CHANGE, _comment, 5),
     t.Template('forge/due-date', t.CHANGE, _due, 5),
     t.Template('forge/add-todo', t.CHANGE, _todo, 5),

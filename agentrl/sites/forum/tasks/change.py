@@ -402,7 +402,7 @@ TEMPLATES = (
     t.Template('forum/biography', t.CHANGE, _biography, 5, (6,)),
     t.Template('forum/create_forum', t.CHANGE, _create_forum, 5, (7,)),
     t.Template('forum/upvote_newest', t.CHANGE, _upvote_newest, 5, (22,)),
-    t.Template('forum/reply', t.CHANGE, _reply, 5, (23,)),
+    t.Template('forum/reply', t.CHANGE, _reply, 40, (23,)),
     t.Template('forum/downvote_top', t.CHANGE, _downvote_top, 5, (24,)),
     t.Template('forum/like_all', t.CHANGE, _like_all, 5, (25,)),
     t.Template('forum/dislike_all', t.CHANGE, _dislike_all, 5, (1510,)),
