@@ -317,7 +317,9 @@ def lean_text(nodes: Sequence[Node]) -> str:
         if value != 'false'
     ]
     head = f'[{node.number}] {node.role} ' if node.control else ''
-    line = (head + node.name).strip() + f': {node.value}' * bool(node.value)
+    # A line end would begin another line.
+    value = node.value.replace('\n', '\\n')
+    line = (head + node.name).strip() + f': {value}' * bool(value)
     if line and (node.control or node.role != 'RootWebArea'):
       line += f' ({", ".join(states)})' * bool(states)
     lines.append(line)

@@ -139,6 +139,95 @@ def test_a_text_with_line_ends_stays_on_its_line():
   assert nodes.tree_text(found) == "[1] textbox 'a' value: 'x\\ny' k: v"
 
 
+# --- few tokens
+
+
+def lean(tree, **options):
+  return nodes.lean_text(nodes.from_tree([tree], **options)).split('\n')
+
+
+def test_lean_pages_number_controls_alone():
+  tree = raw(
+      1, 'RootWebArea', 'Shop',
+      raw(2, 'heading', 'Order 12', raw(3, 'StaticText', 'Order 12')),
+      raw(4, 'button', 'Send', focused=True, focusable=True),
+      raw(5, 'textbox', 'Name', raw(6, 'StaticText', 'Ann'), value='Ann\nLee',
+          required=True),
+      raw(7, 'checkbox', 'Gift', checked='false'),
+      raw(8, 'checkbox', 'Card', checked='true', focusable=True),
+      raw(9, 'StaticText', 'Thanks.'),
+      focused=True, focusable=True,
+  )  # fmt: skip
+  assert lean(tree) == [
+      'Shop',
+      'Order 12',
+      '[3] button Send (focused)',
+      '[4] textbox Name: Ann\\nLee (required)',
+      '[6] checkbox Gift',
+      '[7] checkbox Card (checked)',
+      'Thanks.',
+  ]
+
+
+def test_lean_pages_say_a_row_once():
+  row = raw(
+      2, 'row', 'Tea 3 Edit',
+      raw(3, 'cell', 'Tea', raw(4, 'link', 'Tea')),
+      raw(5, 'cell', '3', raw(6, 'StaticText', '3')),
+      raw(7, 'cell', 'Edit', raw(8, 'button', 'Edit')),
+  )  # fmt: skip
+  table = raw(1, 'RootWebArea', '', raw(9, 'table', 'Stock', row))
+  assert lean(table) == ['Stock', '[5] link Tea', '3', '[8] button Edit']
+
+
+def test_lean_pages_number_what_listens_to_clicks():
+  tree = raw(
+      1, 'RootWebArea', '',
+      raw(2, 'generic', '',
+          raw(3, 'StaticText', 'card'), raw(4, 'StaticText', 'text')),
+      raw(5, 'StaticText', 'plain'), raw(6, 'heading', 'title', focusable=True),
+  )  # fmt: skip
+  assert lean(tree, labels={2: 'box'}) == [
+      '[2] StaticText card',
+      '[3] StaticText text',
+      'plain',
+      '[5] heading title',
+  ]
+
+
+def test_parts_that_pages_share_are_marked():
+  menu = lambda number: raw(number, 'navigation', '', raw(number + 1, 'link'))
+  tree = raw(
+      1, 'RootWebArea', '',
+      raw(2, 'banner', '', raw(3, 'main', '', raw(4, 'link'))), menu(5),
+      raw(7, 'main', '', raw(8, 'link'), menu(9)),
+      raw(11, 'contentinfo', '', raw(12, 'link')),
+  )  # fmt: skip
+  found = nodes.from_tree([tree])
+  shared = [node.backend for node in found if node.navigation]
+  assert shared == [4, 6, 12]
+  assert [node.backend for node in found] == [1, 4, 6, 8, 10, 12]
+
+
+@given(st.randoms(use_true_random=False), st.integers(1, 40), st.data())
+def test_lean_pages_keep_every_control_and_every_word(rng, size, data):
+  below = {k: [] for k in range(size)}
+  for k in range(1, size):
+    below[rng.randrange(k)].append(k)
+
+  def build(k):
+    return raw(
+        k + 1, data.draw(ROLES), rng.choice(['', 'a', 'b b', f'word{k}']),
+        *map(build, below[k]),
+    )  # fmt: skip
+
+  found = nodes.from_tree([build(0)])
+  text = nodes.lean_text(found)
+  assert set(text.split()) >= {w for n in found for w in n.name.split()}
+  numbers = [f'[{node.number}]' for node in found if node.control]
+  assert [w for w in text.split() if w.startswith('[')] == numbers
+
+
 # --- snapshots
 
 

@@ -1,5 +1,7 @@
 """Tests for episodes on the sites, in a real browser."""
 
+import re
+
 import pytest
 
 from agentrl.envs.webarena.env import WebArenaFactory
@@ -151,12 +153,43 @@ def test_unknown_tasks_and_options_are_refused(env):
   for wrong, words in (
       (dict(tasks='shopping'), 'Unknown tasks'),
       (dict(observe='picture'), 'Unknown observe'),
+      (dict(style='terse'), 'Unknown style'),
+      (dict(navigation='never'), 'Unknown navigation'),
+      (dict(observe='html', style='lean'), 'accessibility tree'),
+      (dict(observe='html', navigation='first'), 'accessibility tree'),
       (dict(errors=0.9), 'errors must be 0 to 0.5'),
       (dict(session=-1), 'session must be 0 or more'),
       (dict(episodes=0), 'episodes must be 1 to 64'),
   ):
     with pytest.raises(ConfigError, match=words):
       WebArenaFactory(**wrong)
+
+
+def test_lean_pages_lead_the_expert_to_its_goal():
+  """Each number that it clicks stands on the page, which is half as long."""
+  texts = {}
+  for style, navigation in (('compact', 'always'), ('lean', 'first')):
+    factory = WebArenaFactory(episodes=1, style=style, navigation=navigation)
+    try:
+      env = factory.make()
+      text = env.reset(some(CHANGE), 0)
+      texts[style] = [text]
+      result = None
+      while result is None or not result.terminated:
+        action = env.expert_action()
+        if number := re.match(r'(?:click|type) (\[\d+\])', action):
+          assert f'{number[1]} ' in text
+        result = env.step(action)
+        text = result.observation
+        texts[style].append(text)
+      assert result.reward == 1.0
+      env.close()
+    finally:
+      factory.close()
+  # Menus stand on the first page alone.
+  assert 'link My Account' in texts['lean'][0]
+  assert 'link My Account' not in ''.join(texts['lean'][1:])
+  assert len(''.join(texts['lean'])) < 0.6 * len(''.join(texts['compact']))
 
 
 @pytest.mark.parametrize('observe', ['viewport', 'html'])
