@@ -119,7 +119,7 @@ def pretrained(algo: str, model: str) -> ConfigDict:
   config.agent = dict(format='plain', instructions='compact')
   config.model = dict(name=model, lora=dict(rank=16))
   config.warmstart = dict(
-      minibatch_size=8, warmup_steps=4, lr=1e-3, schedule='cosine'
+      minibatch_size=4, warmup_steps=4, lr=1e-3, schedule='cosine'
   )
   # As many episodes at a time as a step has: the cache is of their size.
   config.rollout = dict(tasks_per_step=8, group_size=4, concurrency=32)

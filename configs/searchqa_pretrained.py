@@ -18,7 +18,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config.num_steps = 10
   config.env.name = 'searchqa'
   config.env.options.update(topk=1)
-  config.warmstart.update(episodes=96, epochs=1, horizon=6)
+  config.warmstart.update(episodes=160, epochs=1, horizon=6)
   config.rollout.update(max_completion_tokens=32, max_context=1536)
   config.horizon.turns = (3, 5)
   config.eval.update(horizon=5)
