@@ -368,11 +368,11 @@ class GiGpo(Online):
 class Teacher:
   """The policy that scores what the student samples, of the same tokenizer."""
 
-  # One of these two. A model is served by an engine of the run; a model of its
-  # own size is a teacher of itself with a hint.
+  # An engine of the run serves it. The policy's own start, model.name, teaches
+  # what it knows with a hint and should know without.
   model: str | None = field(
       None,
-      'model of the teacher, named as model.name is',
+      "model of the teacher, named as model.name is; None: that one, or urls'",
       example='smollm2-135m',
   )
   urls: tuple[str, ...] = field(
@@ -390,16 +390,20 @@ class Teacher:
       ),
   )
   hint: str = field(
-      '', 'words that the teacher reads before the first observation'
+      '',
+      'words that the teacher reads before the first observation',
+      acts_if=unless_set(
+          'mixture', {}, 'members of a mixture have prompts of their own'
+      ),
   )
   concurrency: int = field(16, 'episodes that it scores at a time', ge=1)
 
   def check(self) -> None:
-    if bool(self.model) == bool(self.urls):
+    if self.model and self.urls:
       raise ConfigError(
-          'Distillation needs one teacher: set algo.teacher.model (an engine of'
-          ' the run serves it) or algo.teacher.urls (servers that run), got'
-          f' {self.model!r} and {self.urls}.'
+          f'There is one teacher: leave out algo.teacher.model={self.model!r},'
+          ' which an engine of the run would serve, or algo.teacher.urls='
+          f'{self.urls}, servers that run.'
       )
 
 

@@ -249,15 +249,13 @@ class Train(Learning):
       )
     agent = self.agent
     if teacher.hint and (
-        self.mixture
-        or agent.context.kind != 'full'
+        agent.context.kind != 'full'
         or agent.plan.kind != 'none'
         or agent.reflect.attempts > 1
     ):
       raise ConfigError(
-          'algo.teacher.hint joins the one prompt of an episode: it needs one'
-          " environment, agent.context.kind='full', no agent.plan and no"
-          ' agent.reflect.'
+          'algo.teacher.hint joins the one prompt of an episode: it needs'
+          " agent.context.kind='full', no agent.plan and no agent.reflect."
       )
 
   def _check_held_out(self) -> None:

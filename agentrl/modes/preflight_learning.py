@@ -17,7 +17,7 @@ from agentrl.models import variants
 from agentrl.modes import build, held_out, preflight
 from agentrl.rollout import demonstrations, orders
 from agentrl.runtime import workdir as workdir_lib
-from agentrl.serving import remote
+from agentrl.serving import remote, teacher as teachers
 from agentrl.weights import finding
 
 
@@ -66,8 +66,8 @@ def _check_teacher(read: Train) -> None:
   teacher = read.algo.teacher_settings
   if teacher is None:
     return
-  if teacher.model and teacher.model not in variants.VARIANTS:
-    finding.check(teacher.model)
+  if not teacher.urls:
+    finding.check(teachers.model(teacher, read.model))
   if teacher.api_key_file:
     auth.read_token(teacher.api_key_file)
 

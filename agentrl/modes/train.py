@@ -257,6 +257,7 @@ def _teacher(run: Run) -> Teacher | None:
       session.stack,
       session.loop,
       options,
+      config.model,
       run.model.tokenizer,
       dtype=config.model.dtype,
       max_context=config.rollout.max_context,

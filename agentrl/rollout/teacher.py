@@ -72,10 +72,14 @@ class Teacher:
       EngineError: the teacher failed at one of them.
     """
     out = np.zeros((len(episodes), width), np.float32)
-    async with asyncio.TaskGroup() as group:
-      for row, episode in zip(out, episodes, strict=True):
-        for start, stop in episode.segment_spans:
-          group.create_task(self._fill(row, episode, start, stop))
+    try:
+      async with asyncio.TaskGroup() as group:
+        for row, episode in zip(out, episodes, strict=True):
+          for start, stop in episode.segment_spans:
+            group.create_task(self._fill(row, episode, start, stop))
+    except BaseExceptionGroup as group_of:
+      # The first failure cancelled the others; it is what matters.
+      raise group_of.exceptions[0] from None
     return out
 
   async def _fill(

@@ -4,9 +4,11 @@ import contextlib
 from collections.abc import Callable, Sequence
 
 from agentrl.algos.hyperparams import Teacher as TeacherOptions
+from agentrl.errors import ConfigError
 from agentrl.http import auth
 from agentrl.inference.compatibility import RESERVED
 from agentrl.inference.sampler import Sampler
+from agentrl.models.options import TrainModel
 from agentrl.rollout.teacher import Teacher
 from agentrl.runtime.event_loop import EventLoop
 from agentrl.serving import start
@@ -17,10 +19,25 @@ from agentrl.training.language_model import DTYPES
 from agentrl.types import Message
 
 
+def model(options: TeacherOptions, student: TrainModel) -> str:
+  """The name of the model of a teacher that the run serves.
+
+  Raises:
+    ConfigError: it is the student's own start, which is random.
+  """
+  if options.model is None and student.from_scratch:
+    raise ConfigError(
+        f'The policy {student.name} starts random, so that it cannot teach'
+        ' itself: set algo.teacher.model, or algo.teacher.urls.'
+    )
+  return options.model or student.name
+
+
 def start_teacher(
     stack: contextlib.ExitStack,
     loop: EventLoop,
     options: TeacherOptions,
+    policy: TrainModel,
     student: Tokenizer,
     *,
     dtype: str,
@@ -34,6 +51,7 @@ def start_teacher(
     stack: ends what is started here.
     loop: runs coroutines.
     options: name the teacher.
+    policy: the student, as the config names it.
     student: the student's tokenizer.
     dtype: of an engine's activations, and of its weights.
     max_context: tokens of the student's longest episode.
@@ -50,16 +68,15 @@ def start_teacher(
     if options.api_key_file:
       key = auth.read_token(options.api_key_file)
   else:
-    assert options.model is not None  # `check` refuses
-    model, version = language_model.load_policy(
-        options.model, dtype=DTYPES[dtype]
+    served, version = language_model.load_policy(
+        model(options, policy), dtype=DTYPES[dtype]
     )
     room = max_context + len(student.encode(options.hint))
-    language_model.check_context(model.config, 'algo.teacher', room)
+    language_model.check_context(served.config, 'algo.teacher', room)
     _, url = start.start_engine(
         stack,
         start.ServedPolicy(
-            model=model,
+            model=served,
             version=version,
             dtype=dtype,
             max_context=room,

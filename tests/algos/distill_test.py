@@ -1,5 +1,6 @@
 """Tests for agentrl.algos.distill."""
 
+import dataclasses
 import re
 
 import jax
@@ -9,9 +10,12 @@ import pytest
 
 from agentrl.algos import distill, grpo
 from agentrl.algos.hyperparams import Distill
+from agentrl.config import read
+from agentrl.errors import ConfigError
+from agentrl.serving import teacher
 from configs import quickstart
 from tests import tiny, variants
-from tests.config.refusals import refusal
+from tests.config.refusals import refusal, set_fields
 
 
 def test_advantages_match_the_formula_token_by_token():
@@ -80,10 +84,9 @@ TEACHER = {'name': 'distill', 'teacher': {'model': 'a'}}
 @pytest.mark.parametrize(
     'fields, message',
     [
-        ({'algo': {'name': 'distill'}}, 'needs one teacher'),
         (
             {'algo': TEACHER, 'algo.teacher.urls': ('http://h:1',)},
-            'needs one teacher',
+            'There is one teacher',
         ),
         ({'algo': TEACHER, 'rollout.temperature': 0.5}, 'temperature 1'),
         (
@@ -92,7 +95,7 @@ TEACHER = {'name': 'distill', 'teacher': {'model': 'a'}}
                 'algo.teacher.hint': 'Look.',
                 'agent.plan.kind': 'every',
             },
-            'needs one environment',
+            'the one prompt of an episode',
         ),
         (
             {
@@ -112,6 +115,16 @@ def test_a_config_that_cannot_teach_is_refused(fields, message):
   assert re.search(message, said)
 
 
+def test_a_random_policy_cannot_teach_itself():
+  config = read(
+      set_fields(quickstart.get_config('tiny'), {'algo.name': 'distill'})
+  )
+  with pytest.raises(ConfigError, match='starts random'):
+    teacher.model(config.algo.teacher, config.model)
+  own = dataclasses.replace(config.model, name='smollm2-135m')
+  assert teacher.model(config.algo.teacher, own) == 'smollm2-135m'
+
+
 def test_a_group_of_one_can_be_taught():
-  assert not Distill(teacher=None).compares
-  assert Distill(teacher=None, return_coef=0.1).compares
+  assert not Distill().compares
+  assert Distill(return_coef=0.1).compares

@@ -47,7 +47,11 @@ EVALUATED = {
 # condition under which it acts.
 BESIDE = {
     # A tokenizer of a task is trained on the expert's episodes.
-    'model.vocab_size': {'warmstart.episodes': 16},
+    # An adapter needs a pretrained model.
+    'model.vocab_size': {'warmstart.episodes': 16, 'model.lora.rank': 0},
+    # There is one teacher.
+    'algo.teacher.model': {'algo.teacher.urls': ()},
+    'algo.teacher.urls': {'algo.teacher.model': None},
     # A stage lasts, and a fixed horizon is one.
     ('horizon.kind', 'stepwise'): {'horizon.every': 7},
     ('horizon.kind', 'linear'): {'horizon.every': 7},

@@ -398,3 +398,69 @@ def test_no_prompt_that_ends_a_server_is_ever_sent(ids, said):
   with pytest.raises(ValueError, match=said):
     with_sampler([engine], lambda s: generate(s, ids), vocab_size=32)
   assert not engine.requests
+
+
+def scored(*triples, finish='length'):
+  """A reply to a request that samples nothing."""
+  return {
+      'output_ids': [],
+      'meta_info': {
+          'finish_reason': {'type': finish},
+          'input_token_logprobs': [[*triple, None] for triple in triples],
+          'output_token_logprobs': [],
+      },
+  }
+
+
+def test_scores_are_asked_for_from_the_id_before_them():
+  engine = fakes.FakeEngine([scored((None, 6), (-0.5, 7), (-1.5, 8))])
+  logprobs = with_sampler(
+      [engine],
+      lambda s: s.score([5, 6, 7, 8], start=2, rid='t'),
+      temperature=0.3,  # which is the sampler's alone
+  )
+  assert logprobs == (-0.5, -1.5)
+  assert engine.requests == [{
+      'input_ids': [5, 6, 7, 8],
+      'rid': 't.0.',
+      'return_logprob': True,
+      'logprob_start_len': 1,
+      'sampling_params': {'max_new_tokens': 0, 'temperature': 1.0},
+  }]
+
+
+def test_scoring_is_repeated_as_sampling_is():
+  good = scored((None, 1), (-0.5, 2))
+  engine = fakes.FakeEngine(
+      [web.Response(status=503), scored(finish='abort'), good]
+  )
+  found = with_sampler([engine], lambda s: s.score([1, 2], start=1))
+  assert found == (-0.5,) and len(engine.requests) == 3
+
+
+@pytest.mark.parametrize(
+    'reply, message',
+    [
+        (scored((None, 1), (-0.5, 9)), 'others were asked for'),
+        (scored((None, 1)), 'others were asked for'),
+        (scored((None, 1), (None, 2)), 'log-probability'),
+        (scored((None, 1), (0.5, 2)), 'log-probability'),
+        ({'meta_info': {'finish_reason': {'type': 'stop'}}}, 'its contract'),
+    ],
+)
+def test_scores_outside_the_contract_are_an_error(reply, message):
+  with pytest.raises(EngineError, match=message):
+    engine = fakes.FakeEngine([reply] * 4)
+    with_sampler([engine], lambda s: s.score([1, 2], start=1))
+
+
+@pytest.mark.parametrize('start', [0, 2])
+def test_a_request_that_scores_nothing_is_refused(start):
+  with pytest.raises(ValueError, match='nothing to score'):
+    with_sampler([fakes.FakeEngine()], lambda s: s.score([1, 2], start=start))
+
+
+def test_a_server_names_its_ids_of_a_text():
+  engine = fakes.FakeEngine([scored((None, 4), (-1.0, 5))])
+  assert with_sampler([engine], lambda s: s.tokenize('a b')) == [4, 5]
+  assert engine.requests[0]['text'] == 'a b'

@@ -107,7 +107,8 @@ def _sold_out(db: t.Db, k: int) -> t.Task:
 def _price_of_this(db: t.Db, k: int) -> t.Task:
   # Prices that the percentage divides to the cent.
   sql = (
-      f'{_UNREDUCED} AND price_cents % 20 = 0 AND price_cents > 2000 ORDER BY id'
+      f'{_UNREDUCED} AND price_cents % 20 = 0 AND price_cents > 2000 ORDER'
+      ' BY id'
   )
   product = paths.row_named(db, k % 5, sql)
   if k >= 5:
