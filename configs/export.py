@@ -5,6 +5,8 @@ r"""Makes a Hugging Face folder of a checkpoint, whatever mode trained it.
     python launch.py --config=configs/export.py \
         --config.checkpoint.path=runs/quickstart/checkpoints/70 \
         --config.export.dtype=bfloat16 --workdir=DIR
+    python launch.py --config=configs/export.py:run=runs/lora \
+        --config.export.adapter=True --workdir=DIR  # the adapter, for peft
 
 The workdir is the folder: weights, tokenizer with chat template, and a model
 card. It must be new or empty. transformers and SGLang load it, and so does every

@@ -18,7 +18,7 @@ from agentrl.envs.options import (
     TrainEnvOptions,
 )
 from agentrl.errors import ConfigError
-from agentrl.fields import ActsIf, field, section
+from agentrl.fields import ActsIf, field, section, unless_set
 from agentrl.inference.options import ChatOptions, is_asked
 from agentrl.models.options import DTYPES, Model, TrainModel
 from agentrl.parallel.options import Mesh, RlMesh
@@ -513,7 +513,23 @@ class Folder:
       "type of the weights; 'source': the first model's",
       one_of=(*DTYPES, 'source'),
   )
-  shard_bytes: int = field(SHARD_BYTES, 'bytes of a file, at most', ge=1)
+  shard_bytes: int = field(
+      SHARD_BYTES,
+      'bytes of a file, at most',
+      ge=1,
+      acts_if=unless_set('export.adapter', False, 'an adapter is one file'),
+  )
+  # peft's format. Whoever loads it needs its base as well.
+  adapter: bool = field(
+      False, 'write the adapter that the run trained, not merged into its base'
+  )
+
+  def check(self) -> None:
+    if self.adapter and self.dtype == 'source':
+      raise ConfigError(
+          "export.dtype='source' is the type of the base, and export.adapter"
+          " writes none of it: use 'float32' or 'bfloat16'."
+      )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

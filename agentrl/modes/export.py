@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -20,8 +21,12 @@ from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.text.chat import ChatFormat
 from agentrl.text.tokenizer import Tokenizer
 from agentrl.training import language_model
-from agentrl.training.language_model import DTYPES, LanguageModel
-from agentrl.weights import hf, model_card, pretrained, verify
+from agentrl.training.language_model import (
+    DTYPES,
+    LanguageModel,
+    RunAdapter,
+)
+from agentrl.weights import hf, model_card, peft, pretrained, verify
 
 # Words, blanks, digits, other scripts, what JSON and code need, a control token.
 _SAMPLE = (
@@ -42,6 +47,10 @@ def run(config: ConfigDict, workdir: str | None) -> None:
     raise ConfigError(f'{directory} is not empty; name another --workdir.')
   # On the host, where a model fits that was trained on many accelerators.
   cpu = jax.devices('cpu')[0]
+  if config.export.adapter:
+    adapter = language_model.load_run_adapter(run_dir, number, cpu)
+    _export_adapter(directory, run_dir, adapter, config.export.dtype)
+    return
   model, host = language_model.load_checkpoint(run_dir, number, device=cpu)
   run_config = workdir_lib.read_record(run_dir / workdir_lib.CONFIG)
   # Whoever loads the folder asks the policy as it was asked, and stops there.
@@ -72,6 +81,44 @@ def run(config: ConfigDict, workdir: str | None) -> None:
       f'Checkpoint {host["books"]["step"]} of {run_dir} is in {directory}:'
       f' {model.config.num_params:,} parameters in {dtype}, read again and'
       ' equal',
+      highlight=False,
+  )
+
+
+def _export_adapter(
+    directory: pathlib.Path,
+    run_dir: pathlib.Path,
+    adapter: RunAdapter,
+    dtype: str,
+) -> None:
+  """Writes an adapter, its card and how its policy is asked."""
+  run_config = workdir_lib.read_record(run_dir / workdir_lib.CONFIG)
+  host, record = adapter.host, adapter.record
+  card = model_card.make(
+      run_dir.absolute().name,
+      run_config,
+      model_card.evaluations(run_dir, host, run_config['mode']),
+      host,
+      adapter.config,
+      dtype=dtype,
+      adapter_of=record['base'],
+  )
+  known = {key: record[key] for key in ('base', 'dtype', 'fingerprint')}
+  trained = model_card.trained_with(run_config) | {'adapter': known}
+  peft.save_adapter(
+      directory,
+      adapter.config,
+      adapter.params,
+      adapter.lora,
+      base=record['base'],
+      dtype=np.dtype(DTYPES[dtype]),
+      companions=_texts(card, trained),
+  )
+  size = sum(x.size for x in jax.tree.leaves(adapter.params))
+  rich.console.Console().print(
+      f'The adapter of checkpoint {host["books"]["step"]} of {run_dir} is in'
+      f' {directory}: {size:,} parameters in {dtype}, to be added to'
+      f' {record["base"]}',
       highlight=False,
   )
 
@@ -141,13 +188,20 @@ def write(
       eos_ids=model.tokenizer.eos_ids,
       companions=(
           model.tokenizer.save,
-          lambda folder: _write_text(folder / 'README.md', card),
-          lambda folder: _write_text(
-              folder / workdir_lib.EXPORTED,
-              json.dumps(trained, indent=2) + '\n',
-          ),
+          *_texts(card, trained),
       ),
       checks=(check,),
+  )
+
+
+def _texts(
+    card: str, trained: dict[str, Any]
+) -> tuple[Callable[[pathlib.Path], None], ...]:
+  """Writers of README.md and agentrl.json."""
+  told = json.dumps(trained, indent=2) + '\n'
+  return (
+      lambda folder: _write_text(folder / 'README.md', card),
+      lambda folder: _write_text(folder / workdir_lib.EXPORTED, told),
   )
 
 

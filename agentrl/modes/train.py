@@ -262,6 +262,7 @@ def _teacher(run: Run) -> Teacher | None:
       dtype=config.model.dtype,
       max_context=config.rollout.max_context,
       timeout_s=config.sampler.timeout_s,
+      deterministic=config.sampler.deterministic,
       # With a hint there is one environment.
       prompt_ids=next(iter(run.collectors.values())).agent.prompt_ids,
   )

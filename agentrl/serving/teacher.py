@@ -43,6 +43,7 @@ def start_teacher(
     dtype: str,
     max_context: int,
     timeout_s: float,
+    deterministic: bool,
     prompt_ids: Callable[[Sequence[Message]], list[int]],
 ) -> Teacher:
   """Starts or finds the teacher of a student.
@@ -56,6 +57,7 @@ def start_teacher(
     dtype: of an engine's activations, and of its weights.
     max_context: tokens of the student's longest episode.
     timeout_s: limit of a request.
+    deterministic: whether an engine's scores are the same to the last bit.
     prompt_ids: of the messages of a prompt, as the student reads them.
 
   Raises:
@@ -85,7 +87,9 @@ def start_teacher(
             chat_date=None,
             episodes=options.concurrency,
         ),
-        EmbeddedOptions(max_running=options.concurrency),
+        EmbeddedOptions(
+            max_running=options.concurrency, deterministic=deterministic
+        ),
         reserved=RESERVED,
     )
     urls = [url]

@@ -124,19 +124,42 @@ def join(
   Raises:
     CheckpointError: the base is not the one that the adapter was trained on.
   """
-  mark = fingerprint(base)
-  if mark != record['fingerprint']:
-    raise CheckpointError(
-        f'{record["base"]} is not the model that the adapter was trained on'
-        f' (fingerprint {mark}, then {record["fingerprint"]}); put the old one'
-        ' back.'
-    )
-  fields = [field.name for field in dataclasses.fields(Lora)]
-  lora = Lora(**{name: record[name] for name in fields})
-  init = functools.partial(lora_lib.init, lora, _shapes(base))
-  like = jax.eval_shape(init, jax.random.key(0))
+  check_base(base, record, record['base'])
+  lora, like = described(record, _shapes(base))
   adapter = restore(config, like)
   return lora_lib.merge(adapter, lora_lib.Base(base, lora.scale))
+
+
+def check_base(base: Any, record: dict[str, Any], place: str) -> None:
+  """Refuses another base than an adapter was trained on.
+
+  Args:
+    base: its parameters.
+    record: of the adapter, see `describe`; without a fingerprint nothing is known.
+    place: of the base or of the adapter, for the message.
+
+  Raises:
+    CheckpointError: it is another one.
+  """
+  known = record.get('fingerprint')
+  if known is not None and (mark := fingerprint(base)) != known:
+    raise CheckpointError(
+        f'{place}: {record["base"]} is not the model that the adapter was'
+        f' trained on (fingerprint {mark}, then {known}); put the old one back.'
+    )
+
+
+def described(record: dict[str, Any], shapes: Any) -> tuple[Lora, Any]:
+  """The options of a checkpoint's adapter, and the shapes of its arrays.
+
+  Args:
+    record: the checkpoint's, see `describe`.
+    shapes: of its base's parameters.
+  """
+  fields = [field.name for field in dataclasses.fields(Lora)]
+  lora = Lora(**{name: record[name] for name in fields})
+  init = functools.partial(lora_lib.init, lora, shapes)
+  return lora, jax.eval_shape(init, jax.random.key(0))
 
 
 def fingerprint(params: Any) -> str:

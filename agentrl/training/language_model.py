@@ -3,13 +3,14 @@
 - `load_policy`: by the name that a config gives, one of the next two;
 - `load_checkpoint`: that of a training run;
 - `load_pretrained`: a directory, a GGUF file, a model of the hub;
+- `load_run_adapter`: the adapter of a run without its base;
 - `init_random`: a new one, for a tokenizer.
 """
 
 import dataclasses
 import functools
 import pathlib
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +28,7 @@ from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.text.tokenizer import Tokenizer
 from agentrl.training import adapters
 from agentrl.training.checkpoint import Checkpoints
-from agentrl.weights import names, pretrained
+from agentrl.weights import names, peft, pretrained
 
 DTYPES = {'float32': jnp.float32, 'bfloat16': jnp.bfloat16}
 
@@ -97,9 +98,10 @@ def load_policy(
 
   Args:
     name: workdir of a training run (its newest checkpoint is taken; one of an
-      adapter is merged into its base), its checkpoints/N or checkpoints/best,
-      or what `pretrained.resolve` knows: a known name, a Hugging Face
-      directory, a .gguf file, a hub name.
+      adapter is merged into its base), its checkpoints/N or checkpoints/best, a
+      folder of an adapter in peft's format (merged likewise), or what
+      `pretrained.resolve` knows: a known name, a Hugging Face directory, a
+      .gguf file, a hub name.
     mesh: where its parameters live; None: on one device, or NumPy arrays.
     dtype: of its parameters; of a run with an adapter it is that of its base.
 
@@ -108,11 +110,78 @@ def load_policy(
   """
   ranks.check_devices()
   run = workdir_lib.run_of(name)
+  if run is None and peft.base_of(name) is not None:
+    return _load_adapted(pathlib.Path(name), mesh, dtype=dtype), 'default'
   if run is None:
     return load_pretrained(name, mesh, dtype=dtype), 'default'
   workdir, number = run
   model, host = load_checkpoint(workdir, number, mesh=mesh, dtype=dtype)
   return model, str(host['books']['policy_version'])
+
+
+def _load_adapted(
+    directory: pathlib.Path, mesh: Mesh | None, *, dtype: Any
+) -> LanguageModel:
+  """A model with the adapter of a folder merged into it."""
+  name = peft.base_of(directory)
+  assert name is not None  # see `load_policy`
+  record: dict[str, Any] = {}
+  exported = directory / workdir_lib.EXPORTED
+  if exported.is_file():  # one of ours knows its base
+    record = workdir_lib.read_record(exported).get('adapter', {})
+    dtype = DTYPES[record['dtype']] if record else dtype
+  base, _ = load_policy(name, mesh, dtype=dtype)
+  adapters.check_base(base.params, record, str(directory))
+  lora, adapter = peft.load_adapter(directory, base.config)
+  if mesh is not None:
+    places = meshes.shardings(base.config, adapter, mesh)
+    adapter = jax.tree.map(sharding.put_array, adapter, places)
+  params = lora_lib.merge(adapter, lora_lib.Base(base.params, lora.scale))
+  return dataclasses.replace(base, params=params, path=str(directory))
+
+
+class RunAdapter(NamedTuple):
+  """The adapter of a run's checkpoint.
+
+  Attributes:
+    config: shape of its base.
+    lora: its options.
+    params: its matrices.
+    record: its description, see `adapters.describe`.
+    host: the host's record of the checkpoint.
+  """
+
+  config: TransformerConfig
+  lora: Lora
+  params: Any
+  record: dict[str, Any]
+  host: dict[str, Any]
+
+
+def load_run_adapter(
+    workdir: pathlib.Path, number: int | None, device: jax.Device
+) -> RunAdapter:
+  """The adapter of a training run alone; its base is not read.
+
+  Raises:
+    CheckpointError: there is no such checkpoint, or it cannot be read.
+    ConfigError: the run trained no adapter.
+  """
+  with Checkpoints(workdir / 'checkpoints') as checkpoints:
+    workdir_lib.check_number(checkpoints.numbers, workdir, number)
+    host = checkpoints.host(number)
+    record = host.get('adapter')
+    if record is None:
+      raise ConfigError(
+          f'The run in {workdir} trained a whole model and no adapter: leave'
+          ' export.adapter out.'
+      )
+    config = TransformerConfig(**host['model'])
+    lora, shapes = adapters.described(record, names.shapes(config, np.float32))
+    places = sharding.single_device(shapes, device)
+    like = {'params': sharding.with_shardings(shapes, places)}
+    params = checkpoints.restore(like, number)['params']
+  return RunAdapter(config, lora, params, record, host)
 
 
 def load_checkpoint(

@@ -103,6 +103,7 @@ def make(
     shape: TransformerConfig,
     *,
     dtype: str,
+    adapter_of: str | None = None,
 ) -> str:
   """The text of README.md.
 
@@ -113,6 +114,7 @@ def make(
     host: the host's record of the checkpoint.
     shape: of the decoder.
     dtype: of the files.
+    adapter_of: the model to which the files add; None: they are a whole one.
   """
   env = config['env']['name']
   started = config['model']['name']
@@ -127,11 +129,15 @@ def make(
       ),
       'weights': f'{dtype} (trained in float32)',
   }
+  library = 'transformers'
+  if adapter_of is not None:
+    rows['files'] = f'an adapter of `{adapter_of}`, in the format of `peft`'
+    library = 'peft'
   kept = {key: config[key] for key in _SECTIONS if key in config}
   kept['env'] = {key: config['env'].get(key) for key in ('name', 'options')}
   return '\n'.join([
       '---',
-      'library_name: transformers',
+      f'library_name: {library}',
       'pipeline_tag: text-generation',
       'tags: [agentrl, reinforcement-learning, agent]',
       '---',

@@ -8,7 +8,7 @@ and B is its `lora_B.weight`, `[out, rank]`.
 
 import json
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -70,6 +70,8 @@ def save_adapter(
     lora: Lora,
     *,
     base: str,
+    dtype: Any = np.float32,
+    companions: Iterable[Callable[[pathlib.Path], None]] = (),
 ) -> None:
   """Writes an adapter, beside `directory` first and then renamed into place.
 
@@ -79,6 +81,8 @@ def save_adapter(
     adapter: its low-rank matrices, on the host or on devices.
     lora: options of the adapter.
     base: name or path of the model that it belongs to.
+    dtype: of the file.
+    companions: write more files into the same folder.
 
   Raises:
     WeightsError: the directory has content, or the disk refuses.
@@ -102,13 +106,34 @@ def save_adapter(
       for path in dict.fromkeys(path for _, path, _ in rows)
   }
   tensors = {
-      name: np.ascontiguousarray(leaves[path][layer].T)
+      name: np.ascontiguousarray(leaves[path][layer].T).astype(dtype)
       for name, path, layer in rows
   }
   with hf.new_directory(directory) as partial:
     text = json.dumps(fields, indent=2) + '\n'
     (partial / CONFIG).write_text(text, encoding='utf-8')
     safetensors.numpy.save_file(tensors, partial / WEIGHTS, {'format': 'pt'})
+    for write in companions:
+      write(partial)
+
+
+def base_of(directory: str | pathlib.Path) -> str | None:
+  """The model that a folder's adapter adds to; None: it holds none alone.
+
+  Raises:
+    WeightsError: the adapter does not name one.
+  """
+  directory = pathlib.Path(directory)
+  path = directory / CONFIG
+  if not path.is_file() or (directory / 'config.json').exists():
+    return None
+  base = hf.read_json(path).get('base_model_name_or_path')
+  if not isinstance(base, str) or not base:
+    raise WeightsError(
+        f'{path} does not say to which model its adapter belongs: write'
+        ' base_model_name_or_path into it.'
+    )
+  return base
 
 
 def load_adapter(

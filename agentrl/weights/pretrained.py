@@ -11,7 +11,7 @@ from gguf import GGUFReader
 from agentrl.errors import WeightsError
 from agentrl.models.config import TransformerConfig
 from agentrl.parallel import sharding
-from agentrl.weights import finding, gguf, hf, sharded
+from agentrl.weights import finding, gguf, hf, peft, sharded
 
 Params = Any
 
@@ -79,8 +79,10 @@ def load(
 
 
 def load_config(name: str | pathlib.Path) -> TransformerConfig:
-  """Reads the shape of the model called `name`."""
+  """Reads the shape of the model called `name`, or of its adapter's base."""
   path = resolve(name)
+  if path.is_dir() and (base := peft.base_of(path)) is not None:
+    return load_config(base)
   module = hf if path.is_dir() else gguf
   return module.load_config(path)
 

@@ -73,6 +73,25 @@ def test_a_killed_run_continues_its_adapter_as_if_nothing_had_happened(
       < (size_of_params(base / 'checkpoints' / '6') / 3)
   )
 
+  # As a folder of the adapter alone it is the same policy, asked as it was.
+  folder = tmp_path / 'adapter'
+  said = finish(
+      folder,
+      '--config.export.adapter=True',
+      config=f'configs/export.py:run={whole}',
+  )
+  assert f'to be added to {base}' in said.replace('\n', ' ')
+  assert '`peft`' in (folder / 'README.md').read_text()
+  policies = [language_model.load_policy(str(d))[0] for d in (whole, folder)]
+  tiny.assert_trees_equal(*(policy.params for policy in policies))
+  finish(tmp_path / 'played', config=f'configs/evaluate.py:model={folder},n=2')
+  refused = launch(
+      tmp_path / 'none',
+      '--config.export.adapter=True',
+      config=f'configs/export.py:run={base}',
+  )
+  assert refused.returncode == 2 and 'no adapter' in refused.stderr
+
   config = f'configs/evaluate.py:model={whole},n=2'
   finish(tmp_path / 'eval', config=config)
   summary = json.loads((tmp_path / 'eval' / 'summary.json').read_text())

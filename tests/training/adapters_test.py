@@ -2,14 +2,16 @@
 
 import dataclasses
 import functools
+import json
 import re
+import shutil
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl.errors import CheckpointError, ConfigError
+from agentrl.errors import CheckpointError, ConfigError, WeightsError
 from agentrl.models import lora as lora_lib
 from agentrl.models.lora import Lora
 from agentrl.models.options import TrainModel
@@ -18,7 +20,7 @@ from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.training import adapters, checkpoint, language_model
 from agentrl.training.checkpoint import Checkpoints
 from agentrl.training.state import TrainState
-from agentrl.weights import hf
+from agentrl.weights import hf, peft, pretrained
 from configs import babyai_sft, evaluate, serve_policy, textcraft_grpo
 from tests import tiny
 from tests.config.refusals import refusal, set_fields
@@ -103,6 +105,68 @@ def test_a_run_with_an_adapter_is_read_as_a_whole_model(tmp_path, dtype):
   write_base(base, seed=1)
   with pytest.raises(CheckpointError, match='not the model that the adapter'):
     language_model.load_policy(str(run))
+
+
+def write_adapter(directory, base, model, record=None):
+  """A folder of an adapter, as an export leaves it; ours if it has a record."""
+  peft.save_adapter(
+      directory, CONFIG, model.params, LORA, base=str(base), dtype=np.float32
+  )
+  if record is not None:
+    known = {key: record[key] for key in ('base', 'dtype', 'fingerprint')}
+    text = json.dumps({'adapter': known})
+    (directory / 'agentrl.json').write_text(text)
+
+
+@pytest.mark.parametrize('ours', [True, False])
+def test_a_folder_with_an_adapter_is_a_model(tmp_path, ours):
+  base, folder = tmp_path / 'base', tmp_path / 'adapter'
+  write_base(base)
+  model, record = with_adapter(base, 'float32')
+  write_adapter(folder, base, model, record if ours else None)
+  found, version = language_model.load_policy(str(folder))
+  assert version == 'default' and found.path == str(folder)
+  assert found.tokenizer.vocab_size == model.tokenizer.vocab_size
+  tiny.assert_trees_equal(
+      found.params, lora_lib.merge(model.params, model.base)
+  )
+  on_mesh, _ = language_model.load_policy(str(folder), tiny.one_device())
+  tiny.assert_trees_equal(on_mesh.params, found.params)
+  assert pretrained.load_config(folder) == CONFIG
+
+  for path in base.iterdir():
+    path.unlink()
+  write_base(base, seed=1)
+  if not ours:  # who made it does not say on which base
+    language_model.load_policy(str(folder))
+    return
+  with pytest.raises(CheckpointError, match='not the model that the adapter'):
+    language_model.load_policy(str(folder))
+
+
+def test_an_adapter_without_a_base_is_named(tmp_path):
+  base, folder = tmp_path / 'base', tmp_path / 'adapter'
+  write_base(base)
+  model, _ = with_adapter(base, 'float32')
+  write_adapter(folder, 'nowhere-known', model)
+  with pytest.raises(WeightsError, match="No model at 'nowhere-known'"):
+    language_model.load_policy(str(folder))
+  path = folder / peft.CONFIG
+  fields = json.loads(path.read_text()) | {'base_model_name_or_path': None}
+  path.write_text(json.dumps(fields))
+  with pytest.raises(WeightsError, match='base_model_name_or_path'):
+    language_model.load_policy(str(folder))
+
+
+def test_the_adapter_of_a_run_is_read_without_its_base(tmp_path):
+  base, run = tmp_path / 'base', tmp_path / 'run'
+  write_base(base)
+  model, record = with_adapter(base, 'float32')
+  write_run(run, model, record)
+  shutil.rmtree(base)
+  found = language_model.load_run_adapter(run, None, jax.devices()[0])
+  tiny.assert_trees_equal(found.params, model.params)
+  assert found.lora == LORA and found.record['base'] == str(base)
 
 
 def with_adapter_over(run):
