@@ -157,7 +157,8 @@ def described(record: dict[str, Any], shapes: Any) -> tuple[Lora, Any]:
     shapes: of its base's parameters.
   """
   fields = [field.name for field in dataclasses.fields(Lora)]
-  lora = Lora(**{name: record[name] for name in fields})
+  values = {name: record[name] for name in fields}
+  lora = Lora(**values | {'targets': tuple(record['targets'])})
   init = functools.partial(lora_lib.init, lora, shapes)
   return lora, jax.eval_shape(init, jax.random.key(0))
 

@@ -141,8 +141,8 @@ def read(out: pathlib.Path) -> Iterator[Run]:
         config=config,
         summary=json.loads((workdir / 'summary.json').read_text()),
         metrics=list(metrics_lib.read(workdir / 'metrics.jsonl')),
-        played=_played(workdir, last=True),
-        played_before=_played(workdir, last=False),
+        played=played(workdir, last=True),
+        played_before=played(workdir, last=False),
     )
     members = sorted(config.get('mixture') or ())
     yield from (_of_member(run, workdir, x) for x in members)
@@ -174,8 +174,8 @@ def _of_member(run: Run, workdir: pathlib.Path, member: str) -> Run:
           }
           for line in run.metrics
       ],
-      played=_played(workdir, last=True, member=member),
-      played_before=_played(workdir, last=False, member=member),
+      played=played(workdir, last=True, member=member),
+      played_before=played(workdir, last=False, member=member),
       member=member,
   )
 
@@ -203,7 +203,7 @@ def with_partial_returns(found: Sequence[Arm]) -> list[Arm]:
   return [arm for arm in found if arm.member in paid]
 
 
-def _played(
+def played(
     workdir: pathlib.Path, *, last: bool, member: str = ''
 ) -> dict[str, Values]:
   """The last evaluation, or that of step 0: of each measure its values."""

@@ -23,8 +23,13 @@ _GAIN = 'arm | gain | over tasks | p | test | over seeds'
 _TEST = 'arm | difference | over tasks | p | p (Holm) | test | over seeds'
 
 
-def of_runs(runs: Sequence[Run]) -> str:
-  """Markdown: each run, each arm with intervals, each arm against the first."""
+def of_runs(runs: Sequence[Run], *, compared: bool = True) -> str:
+  """Markdown: each run, each arm with intervals, each arm against the first.
+
+  Args:
+    runs: finished ones.
+    compared: False leaves the last out: arms are of other tasks.
+  """
   if not runs:
     return 'No run is finished.\n'
   found = arms(runs)
@@ -38,16 +43,21 @@ def of_runs(runs: Sequence[Run]) -> str:
           ' (t, two runs at least). Memory is the most that the trainer held'
           ' after a step, without the servers of environments.'
       ),
-      *_gains_and_tests(found, SUCCESS),
+      *_gains_and_tests(found, SUCCESS, compared),
   ]
   partial = results.with_partial_returns(found)
   if partial:
     rows = [_return_row(arm, run) for arm in partial for run in arm.runs]
-    parts += [markdown(_RETURN, rows), *_gains_and_tests(partial, RETURN)]
+    parts += [
+        markdown(_RETURN, rows),
+        *_gains_and_tests(partial, RETURN, compared),
+    ]
   return '\n\n'.join(parts) + '\n'
 
 
-def _gains_and_tests(found: Sequence[Arm], measure: str) -> list[str]:
+def _gains_and_tests(
+    found: Sequence[Arm], measure: str, compared: bool
+) -> list[str]:
   """Gains of each arm, and each later arm against the first."""
   parts = []
   gains = [row for arm in found if (row := _gain(arm, measure))]
@@ -60,13 +70,13 @@ def _gains_and_tests(found: Sequence[Arm], measure: str) -> list[str]:
             ' (McNemar for one run, else a permutation over tasks).'
         ),
     ]
-  for member in dict.fromkeys(arm.member for arm in found):
-    compared = [arm for arm in found if arm.member == member]
-    if len(compared) > 1:
+  for member in dict.fromkeys(arm.member for arm in found) if compared else ():
+    alike = [arm for arm in found if arm.member == member]
+    if len(alike) > 1:
       parts += [
-          markdown(_TEST, _tests(compared, measure)),
+          markdown(_TEST, _tests(alike, measure)),
           (
-              f'Differences in {measure} to `{compared[0].name}`, the first'
+              f'Differences in {measure} to `{alike[0].name}`, the first'
               ' arm. p is paired by task and sample (McNemar for one run each,'
               ' else a permutation over tasks); p (Holm) is adjusted for the'
               ' arms of this table.'

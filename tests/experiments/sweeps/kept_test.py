@@ -1,0 +1,59 @@
+"""Tests for experiments.sweeps.kept."""
+
+import json
+
+import pytest
+
+from agentrl.errors import ConfigError
+from experiments.sweeps import (
+    cells as cells_lib,
+    figure,
+    folder,
+    kept,
+    results,
+    tables,
+)
+from tests.experiments.sweeps import recorded
+
+TINY = 'configs/quickstart.py:tiny'
+
+
+def test_a_page_gives_back_what_its_runs_reached(tmp_path):
+  cells = cells_lib.make(TINY, [{}], ['seed=0;1'])
+  records = cells_lib.check(cells)
+  out, page = tmp_path / 'out', tmp_path / 'page'
+  out.mkdir()
+  folder.keep(out, cells)
+  for cell, solved in zip(cells, (3, 5), strict=True):
+    recorded.write_run(out / cell.name, records[cell.name], solved=solved)
+    path = kept.add(page, 'babyai', out / cell.name)
+  assert path == page / 'runs' / 'babyai-1.json'
+  assert path.stat().st_size < 20_000
+  expected, found = list(results.read(out)), kept.read(page)
+  assert [run.name for run in found] == [
+      'recipe=babyai-seed=0', 'recipe=babyai-seed=1'
+  ]  # fmt: skip
+  for one, other in zip(expected, found, strict=True):
+    assert one.played == other.played
+    assert one.played_before == other.played_before
+    assert one.summary == other.summary
+  rename = lambda text: text.replace('recipe=babyai', 'base')
+  old, new = (
+      tables.of_runs(runs, compared=False) for runs in (expected, found)
+  )
+  assert [line.split('|')[2:] for line in new.splitlines()] == [
+      line.split('|')[2:] for line in old.splitlines()
+  ]
+  assert 'Differences' not in rename(new)
+  figure.draw(found, tmp_path / 'figure.svg')
+
+
+def test_a_run_that_goes_on_is_not_kept(tmp_path):
+  [cell] = cells_lib.make(TINY, [{}], ['seed=0'])
+  record = cells_lib.check([cell])[cell.name]
+  recorded.write_run(tmp_path / 'run', record, solved=1)
+  summary = tmp_path / 'run' / 'summary.json'
+  found = json.loads(summary.read_text()) | {'steps': 0}
+  summary.write_text(json.dumps(found))
+  with pytest.raises(ConfigError, match='not finished'):
+    kept.add(tmp_path, 'a', tmp_path / 'run')
