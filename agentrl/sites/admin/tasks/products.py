@@ -1,5 +1,6 @@
 """Tasks on products: stock, prices, texts and options."""
 
+import itertools
 import sqlite3
 from collections.abc import Sequence
 
@@ -104,6 +105,28 @@ def _sold_out(db: t.Db, k: int) -> t.Task:
   )
 
 
+def _price_changes() -> list[tuple[str, str]]:
+  """40 verbs with amounts, kinds in turn."""
+  first = [
+      ('Reduce', '$5'),
+      ('Reduce', '10 percent'),
+      ('Raise', '$3.50'),
+      ('Raise', '15 percent'),
+      ('Reduce', '5 percent'),
+  ]
+  kinds = [
+      [('Reduce', f'${x}') for x in (1, 2, 3, 4, 6, 7, 8, 9, 10, 12)],
+      [('Raise', f'{x} percent') for x in (5, 10, 20, 25, 30, 35, 40, 50)],
+      [('Raise', f'${x}') for x in (1, 2, 4, 5, 6, 7, 8, 9, 10)],
+      [('Reduce', f'{x} percent') for x in (15, 20, 25, 30, 35, 40, 45, 50)],
+  ]
+  turns = itertools.chain.from_iterable(itertools.zip_longest(*kinds))
+  return first + [each for each in turns if each is not None]
+
+
+_PRICE_CHANGES = _price_changes()
+
+
 def _price_of_this(db: t.Db, k: int) -> t.Task:
   # Prices that the percentage divides to the cent.
   sql = (
@@ -116,15 +139,14 @@ def _price_of_this(db: t.Db, k: int) -> t.Task:
     others = [x for x in paths.rows_named(db, sql) if x['id'] not in taken]
     product = pick.kth_shuffled(others, k - 5, 'price of this')
   price = product['price_cents']
-  words, after = (
-      ('Reduce the price of this product by $5', price - 500),
-      ('Reduce the price of this product by 10 percent', price * 9 // 10),
-      ('Raise the price of this product by $3.50', price + 350),
-      ('Raise the price of this product by 15 percent', price * 115 // 100),
-      ('Reduce the price of this product by 5 percent', price * 95 // 100),
-  )[(k + k // 5) % 5]
+  verb, amount = _PRICE_CHANGES[k]
+  sign = 1 if verb == 'Raise' else -1
+  if amount.startswith('$'):
+    after = price + sign * round(100 * float(amount[1:]))
+  else:
+    after = price + sign * price * int(amount.split()[0]) // 100
   return change(
-      f'{words}.',
+      f'{verb} the price of this product by {amount}.',
       _changed(product['id'], price_cents=after),
       *_save('Price', _dollars(after)),
       start=f'catalog/product/edit/{product["id"]}',
