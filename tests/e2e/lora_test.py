@@ -80,7 +80,7 @@ def test_a_killed_run_continues_its_adapter_as_if_nothing_had_happened(
       '--config.export.adapter=True',
       config=f'configs/export.py:run={whole}',
   )
-  assert f'to be added to {base}' in said.replace('\n', ' ')
+  assert f'to be added to {base}' in ' '.join(said.split())
   assert '`peft`' in (folder / 'README.md').read_text()
   policies = [language_model.load_policy(str(d))[0] for d in (whole, folder)]
   tiny.assert_trees_equal(*(policy.params for policy in policies))
