@@ -1,9 +1,11 @@
-r"""GRPO on a BabyAI level, with a pretrained policy, on a laptop.
+r"""GRPO on BabyAI's way to the red ball, from SmolLM2-135M, on a laptop.
 
     python launch.py --config=configs/babyai_pretrained.py --workdir=runs/babyai
     python launch.py --config=configs/babyai_pretrained.py:tiny --workdir=runs/smoke
 
-DRAFT
+A pilot with seed 0, an adapter of rank 16 and 96 expert episodes went from 0.719 [0.599,
+0.814] to 0.875 [0.772, 0.935] of 64 held-out tasks in ten steps, 26 minutes:
+experiments/2026-12-pretrained. `algo` is any name of configs/algorithms.py.
 """
 
 from ml_collections import ConfigDict
@@ -15,10 +17,10 @@ def get_config(arg: str | None = None) -> ConfigDict:
   arg = parse_arg(arg, algo='grpo', model='smollm2-135m', tiny=False)
 
   config = pretrained(arg.algo, arg.model)
-  config.num_steps = 10
+  config.num_steps = 8
   config.env.name = 'babyai'
   config.env.options.update(levels=('GoToRedBall',), style='compact')
-  config.warmstart.update(episodes=96, epochs=1, horizon=12)
+  config.warmstart.update(episodes=64, epochs=1, horizon=12)
   config.rollout.update(max_completion_tokens=16, max_context=1024)
   config.horizon.turns = (3, 6)
   config.eval.update(horizon=6)

@@ -1,9 +1,10 @@
-r"""GRPO on MiniWoB++'s small pages, 31 kinds of them, with a pretrained policy, on a laptop.
+r"""GRPO on 31 small pages of MiniWoB++, from SmolLM2-135M, on a laptop.
 
     python launch.py --config=configs/miniwob_pretrained.py --workdir=runs/miniwob
     python launch.py --config=configs/miniwob_pretrained.py:tiny --workdir=runs/smoke
 
-DRAFT
+Not measured yet: experiments/2026-12-pretrained says what is. `algo` is any name of
+configs/algorithms.py.
 """
 
 from ml_collections import ConfigDict

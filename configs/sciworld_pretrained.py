@@ -1,9 +1,10 @@
-r"""GRPO on SciWorld's search for things, living or not, with a pretrained policy, on a laptop.
+r"""GRPO on SciWorld's search for things, living or not, from SmolLM2-135M, on a laptop.
 
     python launch.py --config=configs/sciworld_pretrained.py --workdir=runs/sciworld
     python launch.py --config=configs/sciworld_pretrained.py:tiny --workdir=runs/smoke
 
-DRAFT
+Not measured yet: experiments/2026-12-pretrained says what is. `algo` is any name of
+configs/algorithms.py.
 """
 
 from ml_collections import ConfigDict

@@ -1,9 +1,11 @@
-r"""GRPO on TextCraft's goals of two to four levels of crafts, with a pretrained policy, on a laptop.
+r"""GRPO on TextCraft's goals of two to four levels, from SmolLM2-135M, on a laptop.
 
     python launch.py --config=configs/textcraft_pretrained.py --workdir=runs/textcraft
     python launch.py --config=configs/textcraft_pretrained.py:tiny --workdir=runs/smoke
 
-DRAFT
+Worlds are held out: items exchange their names in each. Not measured yet with these
+values: experiments/2026-12-pretrained says what was. `algo` is any name of
+configs/algorithms.py.
 """
 
 from ml_collections import ConfigDict

@@ -1,9 +1,11 @@
-r"""GRPO on five kinds of tasks on own sites of WebArena's kind, with a pretrained policy, on a laptop.
+r"""GRPO on five kinds of tasks on sites of WebArena's kind, from SmolLM2-135M, on a laptop.
 
     python launch.py --config=configs/webarena_pretrained.py --workdir=runs/webarena
     python launch.py --config=configs/webarena_pretrained.py:tiny --workdir=runs/smoke
 
-DRAFT
+Values are held out: other products, terms, forums and projects. Not measured yet:
+experiments/2026-12-pretrained says what is. `algo` is any name of
+configs/algorithms.py.
 """
 
 from ml_collections import ConfigDict

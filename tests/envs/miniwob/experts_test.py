@@ -6,6 +6,7 @@
 
 import asyncio
 import os
+import re
 
 import aiohttp
 import pytest
@@ -23,11 +24,15 @@ OTHER_DATA = {
     for page in EXPERTS
     if '-transfer' in page or '-nl' in page or page.startswith('flight.')
 }
+LEAN = {'style': 'lean', 'navigation': 'first'}
 _TURNS = 40
 
 
 async def returns(task_ids, *, concurrency=8):
-  """The return of the expert's episode of each task; words where it failed."""
+  """The return of the expert's episode of each task; words where it failed.
+
+  Told in few words, a page has each number that its expert names.
+  """
   found = {}
   waiting = iter(task_ids)
 
@@ -36,9 +41,13 @@ async def returns(task_ids, *, concurrency=8):
       env = EnvClient(session, url, env_name='miniwob', timeout_s=120.0)
       async with env:
         try:
-          await env.reset(task_id)
+          text = await env.reset(task_id)
           for _ in range(_TURNS):
-            result = await env.step(await env.expert_action())
+            action = await env.expert_action()
+            number = re.match(r'(?:click|type|hover) (\[\d+\])', action)
+            assert number is None or f'{number[1]} ' in text, (task_id, action)
+            result = await env.step(action)
+            text = result.observation
             if result.terminated:
               break
           found[task_id] = result.reward
@@ -46,7 +55,7 @@ async def returns(task_ids, *, concurrency=8):
           found[task_id] = str(error)
 
   async with (
-      server.running('miniwob', expert=True) as url,
+      server.running('miniwob', LEAN, expert=True) as url,
       aiohttp.ClientSession() as session,
   ):
     await asyncio.gather(*(play(session, url) for _ in range(concurrency)))
