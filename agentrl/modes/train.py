@@ -119,9 +119,9 @@ def _run(session: Session) -> None:
       serving,
       serving.make_sampler(temperature=config.rollout.temperature),
       ref_params,
-      _teacher(run),
       watch.DeadPolicyWatch(run.model.config.vocab_size),
       watch.CollapseWatch(config.gauges),
+      _teacher(run),
   )
   if not resumed:
     hooks.save(state, loop)
@@ -276,9 +276,9 @@ class _Hooks(rl.Hooks):
   serving: Serving
   sampler: Sampler
   ref_params: Any
-  teacher: Teacher | None
   dead: watch.DeadPolicyWatch
   collapse: watch.CollapseWatch
+  teacher: Teacher | None = None
 
   def collect(self, step, shares, *, policy_version):
     session = self.run.session
