@@ -312,6 +312,7 @@ def read_by_runs(directory):
       tasks_per_step=1, max_completion_tokens=8, max_context=512
   )
   config.horizon.turns = (1, 2)
+  config.tasks = dict(order='stages', stages=(('GoToRedBall',),), window=1)
   config.eval.update(every=1, horizon=2)
   config.algo.update(kl_coef=0.1, kl_target=0.1)
   played = recorder.run(config)
