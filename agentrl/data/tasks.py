@@ -26,7 +26,7 @@ class Tasks(Protocol):
     """Takes the metrics of the last step in which tasks were drawn."""
 
   def metrics(self) -> dict[str, float]:
-    """What the order says of the next tasks."""
+    """Metrics of the order, such as the present stage."""
 
   def state(self) -> dict[str, Any]:
     """The state for `restore`; JSON values."""
