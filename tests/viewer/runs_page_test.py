@@ -152,9 +152,12 @@ def test_a_live_run_is_drawn_on(root, viewer, page):
     writer.close()
     expect(row).to_contain_text('13')
     returns = chart(page, 'rollout/return_mean')
-    returns.focus()
-    returns.press('End')
-    expect(returns.locator('.tip')).to_contain_text('0.875')
+
+    def drawn():  # the table may be redrawn before the chart is
+      returns.press('End')
+      return '0.875' in returns.locator('.tip').text_content()
+
+    assert wait_until(drawn, 30)
   expect(row.locator('.chip')).to_have_text('stopped')
 
 

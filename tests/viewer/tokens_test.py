@@ -1,6 +1,7 @@
 """Tests for agentrl.viewer.tokens and .learned."""
 
 import json
+import re
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -11,7 +12,7 @@ import pytest
 from agentrl.data import episodes as episodes_lib
 from agentrl.errors import DataError
 from agentrl.text import tokenizer as tokenizer_lib
-from agentrl.viewer import learned, record, tokens
+from agentrl.viewer import learned, record, server, tokens
 from tests.viewer import runs
 
 LENGTH = 12  # tokens of an episode of three turns
@@ -73,6 +74,13 @@ def test_numbers_are_exactly_those_of_the_arrays():
       found['columns']['last_logprobs'] == [None] * LENGTH
   )  # was in no update
   assert found['place'] is None
+
+
+def test_the_page_has_a_label_of_each_array():
+  page = (server.STATIC / 'lib/tokens.js').read_text()
+  table = page.partition('COLUMNS = {')[2].partition('};')[0]
+  labels = set(re.findall(r'^  (\w+): ', table, re.MULTILINE))
+  assert labels >= set(learned.ARRAYS) | {'ratio', 'reward', 'sampler_logprobs'}
 
 
 def test_the_ratio_is_that_of_the_two_on_sampled_tokens():

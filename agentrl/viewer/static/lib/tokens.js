@@ -14,6 +14,7 @@ export const COLUMNS = {
   old_logprobs: ['old log-probability', 'down'],
   last_logprobs: ['last log-probability', 'down'],
   ref_logprobs: ['reference log-probability', 'down'],
+  teacher_logprobs: ['teacher log-probability', 'down'],
   entropy: ['entropy', 'up'],
   reward: ['reward', 'both'],
   shaped_rewards: ['shaped reward', 'both'],
