@@ -14,6 +14,7 @@ from ml_collections import ConfigDict
 
 from agentrl.errors import ConfigError, WeightsError
 from agentrl.models import options
+from agentrl.models.config import TransformerConfig
 from agentrl.modes import reading, source
 from agentrl.parallel import compile_cache, ranks
 from agentrl.runtime import workdir as workdir_lib
@@ -61,20 +62,12 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   dtype = config.export.dtype
   if dtype == 'source':
     dtype = source_dtype(run_config['model']['name'])
-  card = model_card.make(
-      run_dir.absolute().name,
-      run_config,
-      model_card.evaluations(run_dir, host, run_config['mode']),
-      host,
-      model.config,
-      dtype=dtype,
-  )
   write(
       directory,
       model,
       dtype=dtype,
       shard_bytes=config.export.shard_bytes,
-      card=card,
+      card=_card(run_dir, run_config, host, model.config, dtype=dtype),
       trained=model_card.trained_with(run_config),
   )
   rich.console.Console().print(
@@ -94,12 +87,8 @@ def _export_adapter(
   """Writes an adapter, its card and how its policy is asked."""
   run_config = workdir_lib.read_record(run_dir / workdir_lib.CONFIG)
   host, record = adapter.host, adapter.record
-  card = model_card.make(
-      run_dir.absolute().name,
-      run_config,
-      model_card.evaluations(run_dir, host, run_config['mode']),
-      host,
-      adapter.config,
+  card = _card(
+      *(run_dir, run_config, host, adapter.config),
       dtype=dtype,
       adapter_of=record['base'],
   )
@@ -121,6 +110,19 @@ def _export_adapter(
       f' {record["base"]}',
       highlight=False,
   )
+
+
+def _card(
+    run_dir: pathlib.Path,
+    run_config: dict[str, Any],
+    host: dict[str, Any],
+    shape: TransformerConfig,
+    **others: Any,
+) -> str:
+  """The text of a model card with what the run's evaluations found."""
+  found = model_card.evaluations(run_dir, host, run_config['mode'])
+  name = run_dir.absolute().name
+  return model_card.make(name, run_config, found, host, shape, **others)
 
 
 def source_dtype(name: str) -> str:

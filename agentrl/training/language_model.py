@@ -179,8 +179,7 @@ def load_run_adapter(
     config = TransformerConfig(**host['model'])
     lora, shapes = adapters.described(record, names.shapes(config, np.float32))
     places = sharding.single_device(shapes, device)
-    like = {'params': sharding.with_shardings(shapes, places)}
-    params = checkpoints.restore(like, number)['params']
+    params = _restored(checkpoints, number, shapes, places)
   return RunAdapter(config, lora, params, record, host)
 
 
@@ -217,8 +216,7 @@ def load_checkpoint(
           if mesh is None
           else meshes.shardings(config, shapes, mesh)
       )
-      like = {'params': sharding.with_shardings(shapes, places)}
-      return checkpoints.restore(like, number)['params']
+      return _restored(checkpoints, number, shapes, places)
 
     adapter = host.get('adapter')
     if adapter is None:
@@ -229,6 +227,14 @@ def load_checkpoint(
     base = _load_base(workdir, adapter, mesh)
     params = adapters.join(base.config, base.params, adapter, read)
     return dataclasses.replace(base, params=params, path=str(workdir)), host
+
+
+def _restored(
+    checkpoints: Checkpoints, number: int | None, shapes: Any, places: Any
+) -> Any:
+  """The parameters of a checkpoint, on devices of the caller's choice."""
+  like = {'params': sharding.with_shardings(shapes, places)}
+  return checkpoints.restore(like, number)['params']
 
 
 def _load_base(

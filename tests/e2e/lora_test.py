@@ -16,6 +16,7 @@ from tests.e2e.running import (
     finish_killed,
     launch,
     lines,
+    measured,
     small,
 )
 
@@ -33,8 +34,6 @@ RL_FLAGS = (
     '--config.algo.kl_coef=0.01',
     '--config.model.lora.rank=4',
 )
-# What a clock says, and how much of the same replies was cached already.
-CLOCKS = ('_s_mean', '_wait_s', '/programs', 'rollout/cached_share')
 
 
 def size_of_params(checkpoint):
@@ -57,10 +56,8 @@ def test_a_killed_run_continues_its_adapter_as_if_nothing_had_happened(
   flags = (*RL_FLAGS, f'--config.model.name={base}')
   finish(whole, *flags, config=RL)
   finish_killed(killed, *flags, config=RL)
-  expected, found = (lines(run / 'metrics.jsonl') for run in (whole, killed))
-  timed = lambda name: name.startswith('time') or name.endswith(CLOCKS)
-  strip = lambda line: {k: v for k, v in line.items() if not timed(k)}
-  assert [strip(line) for line in found] == [strip(line) for line in expected]
+  expected = measured(whole / 'metrics.jsonl')
+  assert measured(killed / 'metrics.jsonl') == expected
   assert len(expected) == 2
   for line in expected:
     # The engine has what was merged, the trainer the two apart.

@@ -20,7 +20,7 @@ from agentrl.errors import ConfigError, EnvError
 from agentrl.types import StepResult
 
 OBSERVE = ('page', 'viewport', 'html')
-STYLES = ('full', 'compact', 'lean')
+STYLES = ('full', 'compact', 'lean', 'controls')
 NAVIGATION = ('always', 'first')
 MAX_EPISODES = 64
 CALL_S = 40.0  # of a reset or a step, all waits together
@@ -33,13 +33,13 @@ Judge = Callable[[Tabs, Command], Awaitable[tuple[bool, float]]]
 
 @dataclasses.dataclass(frozen=True)
 class Look:
-  """How a page is told.
+  """Settings of how a page is told.
 
   Attributes:
     observe: 'page' or 'viewport' for the accessibility tree, or 'html'.
     style: 'full' as WebArena's; 'compact' without address, tabs and, after the
       first observation, objective; 'lean' as that, with the nodes as
-      `nodes.lean_text` writes them.
+      `nodes.lean_text` writes them; 'controls' as that, without their texts.
     navigation: 'first': what all pages of a site share is told in the first
       observation alone.
 
@@ -62,7 +62,12 @@ class Look:
         raise ConfigError(
             f'Unknown {name} {value!r}; known: {", ".join(choices)}.'
         )
-    for name, value in (('style', 'lean'), ('navigation', 'first')):
+    of_tree = (
+        ('style', 'lean'),
+        ('style', 'controls'),
+        ('navigation', 'first'),
+    )
+    for name, value in of_tree:
       if self.observe == 'html' and getattr(self, name) == value:
         raise ConfigError(
             f'{name}={value!r} is for the accessibility tree: use'
@@ -75,8 +80,9 @@ class Look:
       return nodes_lib.html_text(nodes)
     if self.navigation == 'first' and not first:
       nodes = [node for node in nodes if not node.navigation]
-    lean = self.style == 'lean'
-    return (nodes_lib.lean_text if lean else nodes_lib.tree_text)(nodes)
+    if self.style in ('lean', 'controls'):
+      return nodes_lib.lean_text(nodes, texts=self.style == 'lean')
+    return nodes_lib.tree_text(nodes)
 
 
 def check_episodes(episodes: int) -> None:

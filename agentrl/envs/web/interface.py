@@ -67,7 +67,7 @@ def _find_browser(options: Mapping[str, Any]) -> str:
 BROWSER = Program(name='browser', find=_find_browser, remedy=chromium.INSTALL)
 MEANINGS = {
     'observe': "'page' or 'viewport' as accessibility tree, or 'html'",
-    'style': "observations, 'full', 'compact' or 'lean'",
+    'style': "observations, 'full', 'compact', 'lean' or 'controls'",
     'navigation': (
         "'always', or 'first': what all pages share, in the first observation"
     ),

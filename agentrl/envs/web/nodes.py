@@ -291,7 +291,7 @@ def tree_text(nodes: Sequence[Node]) -> str:
   )
 
 
-def lean_text(nodes: Sequence[Node]) -> str:
+def lean_text(nodes: Sequence[Node], *, texts: bool = True) -> str:
   """Nodes in few tokens: numbers on controls alone, a text as it is.
 
       Order 12
@@ -300,6 +300,11 @@ def lean_text(nodes: Sequence[Node]) -> str:
 
   Not shown are depths, states that are false, a box whose words the nodes
   inside it say, and the text inside a field.
+
+  Args:
+    nodes: of a page.
+    texts: whether what is no control is shown, but for the title. Without it, a
+      label is not either where its field has the same name.
   """
   lines = []
   field: Node | None = None  # the last one with a value
@@ -309,6 +314,8 @@ def lean_text(nodes: Sequence[Node]) -> str:
     if not node.control and (
         _is_said(nodes, place) or (field and node.name in field.value)
     ):
+      continue
+    if not texts and not _acts(nodes, place):
       continue
     field = node if node.value else field
     states = [
@@ -324,6 +331,15 @@ def lean_text(nodes: Sequence[Node]) -> str:
       line += f' ({", ".join(states)})' * bool(states)
     lines.append(line)
   return '\n'.join(filter(None, lines))
+
+
+def _acts(nodes: Sequence[Node], place: int) -> bool:
+  """True of the title, and of a control that is no label of the one behind it."""
+  node, *rest = nodes[place : place + 2]
+  if not node.control:
+    return node.role == 'RootWebArea'
+  is_label = node.role == 'StaticText' and rest and rest[0].control
+  return not (is_label and rest[0].name == node.name)
 
 
 def html_text(nodes: Sequence[Node]) -> str:

@@ -195,6 +195,23 @@ def test_lean_pages_number_what_listens_to_clicks():
   ]
 
 
+def test_pages_of_controls_have_no_texts_but_the_title():
+  tree = raw(
+      1, 'RootWebArea', 'Shop',
+      raw(2, 'StaticText', 'Welcome.'), raw(3, 'heading', 'Order 12'),
+      raw(4, 'generic', '', raw(5, 'StaticText', 'Name')),
+      raw(6, 'textbox', 'Name', value='Ann'),
+      raw(7, 'StaticText', 'yes'), raw(8, 'button', 'Send'),
+  )  # fmt: skip
+  found = nodes.from_tree([tree], labels={4: 'label', 7: 'own'})
+  assert nodes.lean_text(found, texts=False).split('\n') == [
+      'Shop',
+      '[5] textbox Name: Ann',
+      '[6] StaticText yes',
+      '[7] button Send',
+  ]
+
+
 def test_parts_that_pages_share_are_marked():
   menu = lambda number: raw(number, 'navigation', '', raw(number + 1, 'link'))
   tree = raw(
@@ -226,6 +243,8 @@ def test_lean_pages_keep_every_control_and_every_word(rng, size, data):
   assert set(text.split()) >= {w for n in found for w in n.name.split()}
   numbers = [f'[{node.number}]' for node in found if node.control]
   assert [w for w in text.split() if w.startswith('[')] == numbers
+  few = nodes.lean_text(found, texts=False).split('\n')
+  assert set(few) <= {*text.split('\n'), ''}
 
 
 # --- snapshots

@@ -156,6 +156,7 @@ def test_unknown_tasks_and_options_are_refused(env):
       (dict(style='terse'), 'Unknown style'),
       (dict(navigation='never'), 'Unknown navigation'),
       (dict(observe='html', style='lean'), 'accessibility tree'),
+      (dict(observe='html', style='controls'), 'accessibility tree'),
       (dict(observe='html', navigation='first'), 'accessibility tree'),
       (dict(errors=0.9), 'errors must be 0 to 0.5'),
       (dict(session=-1), 'session must be 0 or more'),
@@ -169,9 +170,14 @@ def test_lean_pages_lead_the_expert_to_its_goal():
   """Each number that it clicks stands on the page, which is a third shorter.
 
   Its tokens are half as many: they have less punctuation and no long numbers.
+  Controls alone are fewer again.
   """
   texts = {}
-  for style, navigation in (('compact', 'always'), ('lean', 'first')):
+  for style, navigation in (
+      ('compact', 'always'),
+      ('lean', 'first'),
+      ('controls', 'first'),
+  ):
     factory = WebArenaFactory(episodes=1, style=style, navigation=navigation)
     try:
       env = factory.make()
@@ -192,7 +198,9 @@ def test_lean_pages_lead_the_expert_to_its_goal():
   # Menus stand on the first page alone.
   assert 'link Advanced Search' in texts['lean'][0]
   assert 'link Advanced Search' not in ''.join(texts['lean'][1:])
-  assert len(''.join(texts['lean'])) < 0.67 * len(''.join(texts['compact']))
+  size = {style: len(''.join(said)) for style, said in texts.items()}
+  assert size['lean'] < 0.67 * size['compact']
+  assert size['controls'] < 0.8 * size['lean']
 
 
 @pytest.mark.parametrize('observe', ['viewport', 'html'])
