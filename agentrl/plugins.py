@@ -1,9 +1,14 @@
-"""Parts of a user's own, named `module:NAME` where a config takes a name."""
+"""Parts of a user's own, where a config takes a name: `module:NAME`, `FILE.py:NAME`."""
 
 import importlib
+import importlib.machinery
+import importlib.util
 import pathlib
+import sys
 import sysconfig
 import traceback
+import types
+import zlib
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -24,7 +29,7 @@ _CALLERS = (__file__,) + tuple(
 
 
 def is_own(name: Any) -> bool:
-  """True for a name of the form `module:NAME`."""
+  """True for a name of the form `module:NAME` or `FILE.py:NAME`."""
   return isinstance(name, str) and ':' in name
 
 
@@ -32,7 +37,8 @@ def get(name: str, parts: Mapping[str, T | str], kind: type[T], what: str) -> T:
   """The part called `name`.
 
   Args:
-    name: a key of `parts`, or `module:NAME`, such as `my_package.mine:PART`.
+    name: a key of `parts`, or `module:NAME`, such as `my_package.mine:PART`, or
+      `FILE.py:NAME`.
     parts: the parts that come along, or where they are: `module:NAME`, which
       is imported when it is asked for.
     kind: type of one's own.
@@ -51,11 +57,11 @@ def get(name: str, parts: Mapping[str, T | str], kind: type[T], what: str) -> T:
   if not is_own(place):
     raise ConfigError(
         f'Unknown {what}{name!r}; known: {", ".join(parts)}, or module:NAME'
-        f' of {wanted} of your own.'
+        f' or FILE.py:NAME of {wanted} of your own.'
     )
   module, _, attribute = place.partition(':')
   try:
-    imported = importlib.import_module(module)
+    imported = _imported(module)
   except Exception as error:  # whatever a user's module does
     missing = getattr(error, 'name', None)
     if isinstance(error, ModuleNotFoundError) and (
@@ -63,8 +69,9 @@ def get(name: str, parts: Mapping[str, T | str], kind: type[T], what: str) -> T:
     ):
       raise ConfigError(
           f'Cannot find {what}{name!r}: No module named {missing!r}. Python'
-          ' looks in the folder of launch.py and in those of PYTHONPATH: put'
-          ' PYTHONPATH=FOLDER before the command.'
+          ' looks in the folder of launch.py (with -m agentrl.launch: in this'
+          ' one) and in those of PYTHONPATH: put PYTHONPATH=FOLDER before the'
+          ' command, or name its file, FILE.py:NAME.'
       ) from error
     raise ConfigError(f'Cannot find {what}{name!r}: {words(error)}') from error
   try:
@@ -76,6 +83,29 @@ def get(name: str, parts: Mapping[str, T | str], kind: type[T], what: str) -> T:
         f'{what}{name} is {_with_article(type(plugin).__name__)}, not {wanted}.'
     )
   return plugin
+
+
+def _imported(place: str) -> types.ModuleType:
+  """A module by its name, or by its file."""
+  if not place.endswith('.py'):
+    return importlib.import_module(place)
+  path = pathlib.Path(place).absolute()
+  # By its path: two files of one name are two modules. In sys.modules, where
+  # dataclasses and pickle look for what it defines.
+  name = f'own_{path.stem}_{zlib.crc32(str(path).encode()):08x}'
+  if name in sys.modules:
+    return sys.modules[name]
+  loader = importlib.machinery.SourceFileLoader(name, str(path))
+  spec = importlib.util.spec_from_loader(name, loader)
+  assert spec is not None  # of a loader that was given
+  module = importlib.util.module_from_spec(spec)
+  sys.modules[name] = module
+  try:
+    loader.exec_module(module)
+  except BaseException:
+    del sys.modules[name]
+    raise
+  return module
 
 
 def words(error: Exception) -> str:

@@ -16,6 +16,7 @@ import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from agentrl import shipped
 from agentrl.errors import ConfigError
 
 KINDS = ('tensorboard', 'wandb')
@@ -217,7 +218,7 @@ def _check_wandb() -> None:
   if importlib.util.find_spec('wandb') is None:
     raise ConfigError(
         "track.to='wandb' needs the package: pip install -r"
-        ' third_party/requirements/wandb.txt'
+        f' {shipped.requirements("wandb")}'
     )
   if _offline():
     return

@@ -86,6 +86,8 @@ def in_fork(vectors: list[list[str]]) -> list[str]:
 def main() -> None:
   # Else each fork would copy all that collecting garbage touches.
   gc.disable()
+  # Whose flags are defined once: a fork that leaves them forgets its own.
+  importlib.import_module('agentrl.launch')
   for name in MODES:
     importlib.import_module(f'agentrl.modes.{name}')
   gc.freeze()

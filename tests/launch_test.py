@@ -176,7 +176,7 @@ def test_flags_are_parsed_before_jax_is_imported():
   """Else XLA_FLAGS and the like, which modes set, would come too late."""
   code = f"""
 import sys
-import launch
+from agentrl import launch
 from agentrl.config import report
 argv = ['launch.py', {QUICKSTART!r}, '--config.seed=3', '--fields']
 config, rest, paths = launch._parse(argv)

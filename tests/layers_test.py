@@ -35,6 +35,7 @@ OPTIONS = {
 ALLOWED = {
     'errors': set(),
     'types': set(),
+    'shipped': set(),
     'batch': set(),
     'plugins': set(),
     'fields': {'plugins'},
@@ -81,10 +82,11 @@ ALLOWED['planning'] = ALLOWED['training'] | {'training', 'serving'}
 ALLOWED['modes'] = ALLOWED['training'] | {
     'training', 'config', 'serving', 'planning', 'viewer'
 }  # fmt: skip
-OPEN = {'errors', 'types'}
+ALLOWED['launch'] = {'config', 'runtime'}  # the rest late, by name
+OPEN = {'errors', 'types', 'shipped'}
 
 HOST = {
-    'errors', 'types', 'plugins', 'fields', 'metrics', 'trackers', 'schedules',
+    'errors', 'types', 'shipped', 'plugins', 'fields', 'metrics', 'trackers', 'schedules',
     'json_files', 'runtime', 'http', 'sites', 'envs', 'text', 'inference',
     'rollout',
     'data', 'evaluation', 'config', 'viewer',
@@ -108,7 +110,7 @@ DO_IO = {
 BORDER = 'data.collate'
 CROSSES = {'training', 'planning', 'modes'}
 # A ConfigDict stops in modes/: below it, functions take named values.
-KNOWS_CONFIGS = {'config', 'modes'}
+KNOWS_CONFIGS = {'config', 'modes', 'launch'}
 # Who samples, and servers of environments, are started; training runs in
 # processes that it is given.
 PROCESSES = {'runtime.children', 'runtime.supervisor'}

@@ -17,6 +17,7 @@ import importlib.machinery
 import importlib.util
 import pathlib
 import re
+import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -24,7 +25,7 @@ from typing import Any
 from absl import flags
 from ml_collections import ConfigDict
 
-from agentrl import envs, fields
+from agentrl import envs, fields, shipped
 from agentrl.config import build, mixture, names
 from agentrl.config.build import Leaf
 from agentrl.errors import ConfigError
@@ -60,14 +61,14 @@ def load(argument: str) -> ConfigDict:
   Raises:
     ConfigError: it cannot be loaded, or is of no mode.
   """
-  path, colon, arg = argument.partition(':')
-  if not pathlib.Path(path).is_file():
-    raise ConfigError(
-        f'There is no config file {path!r}; --help lists those of configs/.'
-    )
+  name, colon, arg = argument.partition(':')
+  path = _file(name)
   loader = importlib.machinery.SourceFileLoader('config_file', path)
   spec = importlib.machinery.ModuleSpec(loader.name, loader, origin=path)
   module = importlib.util.module_from_spec(spec)
+  # Files that come along share what is in `configs`; so may those of users.
+  if (root := str(shipped.ROOT)) not in sys.path:
+    sys.path.append(root)
   try:
     loader.exec_module(module)
     config = module.get_config(*([arg] if colon else []))
@@ -80,6 +81,18 @@ def load(argument: str) -> ConfigDict:
         ' from agentrl.config, and returns that.'
     )
   return config
+
+
+def _file(name: str) -> str:
+  """The path of a config file: one of the user's, or one that comes along."""
+  if pathlib.Path(name).is_file():
+    return name
+  path = shipped.ROOT / name
+  if not path.is_file():
+    raise ConfigError(
+        f'There is no config file {name!r}; --help lists those of configs/.'
+    )
+  return str(path)
 
 
 def _place(path: str, error: Exception) -> str:

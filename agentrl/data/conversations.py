@@ -20,7 +20,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from agentrl import json_files
+from agentrl import json_files, shipped
 from agentrl.data import episodes as episodes_lib, messages as messages_lib
 from agentrl.errors import DataError
 from agentrl.types import Conversation, Episode, Message
@@ -291,7 +291,7 @@ def _rows(path: str | pathlib.Path) -> Iterator[tuple[str, Any]]:
   except ImportError as error:
     raise DataError(
         f'{path} is a Parquet file, which pyarrow reads: pip install -r'
-        ' third_party/requirements/parquet.txt, or write it as JSON lines.'
+        f' {shipped.requirements("parquet")}, or write it as JSON lines.'
     ) from error
   number = 0
   try:

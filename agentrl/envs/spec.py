@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from agentrl import plugins
+from agentrl import plugins, shipped
 from agentrl.envs import prompts, random_rules
 from agentrl.envs.base import EnvFactory
 from agentrl.envs.blocks import View
@@ -18,7 +18,6 @@ from agentrl.envs.prompts import Words
 from agentrl.errors import AgentrlError, ConfigError, EnvError, EnvFault
 
 SPLITS = ('train', 'dev', 'test')
-_REQUIREMENTS = 'third_party/requirements/{}.txt'
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -160,7 +159,7 @@ class EnvSpec:
     return [
         str(file)
         if isinstance(file, pathlib.Path) or '/' in file
-        else _REQUIREMENTS.format(file)
+        else shipped.requirements(file)
         for file in self.requirements
     ]
 

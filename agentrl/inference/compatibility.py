@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from absl import logging
 
+from agentrl import shipped
 from agentrl.errors import EngineRefusal
 from agentrl.inference.replies import Count
 
@@ -131,7 +132,7 @@ def _check_version(url: str, version: str) -> None:
     raise EngineRefusal(
         f'{url} runs SGLang {version}; {supported} are supported, and older'
         ' ones lack what a weight push needs. Install'
-        ' third_party/requirements/sglang.txt in its virtual environment.'
+        f' {shipped.requirements("sglang")} in its virtual environment.'
     )
   if number > _LAST:
     logging.warning(

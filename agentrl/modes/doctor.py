@@ -42,7 +42,7 @@ def examine(
   """Findings about a config; one alone where the config itself is refused."""
   try:
     chosen = commandline.load(named.replace(';', ','))
-    words = ['launch.py', *(f'--config.{flag}' for flag in flags)]
+    words = ['launch', *(f'--config.{flag}' for flag in flags)]
     commandline.override(chosen, words)
     if chosen.mode == Doctor.mode:
       raise ConfigError(f'{named} is of mode={chosen.mode!r} itself.')

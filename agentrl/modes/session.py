@@ -11,7 +11,7 @@ from typing import Any
 import rich.console
 from ml_collections import ConfigDict
 
-from agentrl import config as config_lib
+from agentrl import config as config_lib, shipped
 from agentrl.config import resume
 from agentrl.errors import AgentrlError, CheckpointError, DivergedError
 from agentrl.modes import reading
@@ -65,7 +65,7 @@ class Session:
 
 def opening(console: rich.console.Console, directory: pathlib.Path) -> None:
   """Prints where results go, how to watch them, and how to stop."""
-  view = f'python launch.py --config=configs/view.py --workdir={directory}'
+  view = f'{shipped.command()} --config=configs/view.py --workdir={directory}'
   for line in (
       f'Results go to {directory}',
       f'To watch them: {view}',

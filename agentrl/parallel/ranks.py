@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import jax
 
+from agentrl import shipped
 from agentrl.errors import AgentrlError, ConfigError, ProcessLost
 from agentrl.parallel import distributed
 from agentrl.runtime import ending, peers, ranks, workdir as workdir_lib
@@ -75,7 +76,7 @@ def check_devices() -> None:
     raise ConfigError(
         f'JAX_PLATFORMS={platforms!r} cannot be used here: {reason}. Unset it'
         ' to take the devices that there are; JAX for NVIDIA GPUs is in'
-        ' third_party/requirements/cuda.txt.'
+        f' {shipped.requirements("cuda")}.'
     ) from error
 
 

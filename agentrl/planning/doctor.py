@@ -17,7 +17,7 @@ import jax
 import psutil
 from packaging.requirements import Requirement
 
-from agentrl import envs
+from agentrl import envs, shipped
 from agentrl.data import packing
 from agentrl.envs.spec import EnvSpec
 from agentrl.errors import AgentrlError, ConfigError
@@ -27,9 +27,6 @@ from agentrl.planning import card, network, plan
 from agentrl.planning.finding import FAULT, OK, WARNING, Finding
 from agentrl.planning.network import Values
 
-_ROOT = pathlib.Path(__file__).parents[2]
-_REQUIREMENTS = 'requirements.txt'
-_EXTRA = 'third_party/requirements/{}.txt'
 _PYTHON = ((3, 11), (3, 13))
 _ANSWER_S = 3.0  # of the hub
 _GIB = 2**30
@@ -72,11 +69,11 @@ def versions(
         version,
         'Make the environment with Python 3.11 to 3.13.',
     )
-  files = [_REQUIREMENTS]
+  files = [shipped.words('requirements.txt')]
   if (spec := _environment(values)) is not None:
     files += spec.requirement_files
   for file in files:
-    wrong = list(_wrong_packages(_ROOT / file))
+    wrong = list(_wrong_packages(shipped.ROOT / file))
     options = '--no-deps ' if file.endswith('data.txt') else ''
     if wrong:
       remedy = f'pip install {options}-r {file}'
@@ -140,7 +137,7 @@ def devices(
         WARNING,
         'devices',
         f'{words}, and nvidia-smi is here: jax does not see a GPU',
-        f'pip install -r {_EXTRA.format("cuda")}',
+        f'pip install -r {shipped.requirements("cuda")}',
     )
   else:
     yield Finding(OK, 'devices', words)

@@ -1,8 +1,6 @@
 """Environment servers as child processes."""
 
 import json
-import os
-import pathlib
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -11,7 +9,6 @@ from agentrl.errors import EnvError
 from agentrl.runtime import children
 from agentrl.runtime.children import Child
 
-_ROOT = pathlib.Path(__file__).parents[2]  # what `agentrl` is imported from
 _START_S = 60.0
 _LAST_WORDS_S = 2.0  # for a server that ends
 
@@ -127,11 +124,10 @@ class EnvServer:
     self._child.stop()
 
   def _spawn(self) -> None:
-    path = filter(None, [str(_ROOT), os.environ.get('PYTHONPATH')])
     self._child = Child(
         self.command,
         name=f'{self._name} server',
-        env=children.environment() | {'PYTHONPATH': os.pathsep.join(path)},
+        env=children.module_environment(),
     )
 
 

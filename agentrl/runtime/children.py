@@ -7,6 +7,7 @@ import select
 import signal
 import subprocess
 import sys
+import sysconfig
 import threading
 import time
 from collections import deque
@@ -20,6 +21,9 @@ from agentrl.runtime import supervisor
 # Variables with the keys of servers that sample: `sampler.api_key_file` and
 # `admin_key_file` may be left out where these are set. No child gets them.
 SECRETS = ('AGENTRL_SAMPLER_API_KEY', 'AGENTRL_SAMPLER_ADMIN_KEY')
+# What agentrl is imported from, and where pip puts packages.
+_PACKAGES = pathlib.Path(__file__).parents[2]
+_INSTALLED = {sysconfig.get_path(name) for name in ('purelib', 'platlib')}
 _POLL_S = 0.1
 _LAST_WORDS_S = 2.0  # to read what a child that ended had written
 _LAST_LINES = 20  # on standard error, kept for an error message
@@ -29,6 +33,20 @@ _LAST_BYTES = 1000  # of a log, likewise
 def environment() -> dict[str, str]:
   """The variables of this process without the secrets among them."""
   return {k: v for k, v in os.environ.items() if k not in SECRETS}
+
+
+def module_environment() -> dict[str, str]:
+  """`environment()` for `python -m agentrl.MODULE`, wherever agentrl lies.
+
+  An installed one is found without a path; the folder of packages in front of the
+  standard library would hide some of its modules.
+  """
+  folder = str(_PACKAGES)
+  paths = [] if folder in _INSTALLED else [folder]
+  paths += filter(None, [os.environ.get('PYTHONPATH')])
+  if not paths:
+    return environment()
+  return environment() | {'PYTHONPATH': os.pathsep.join(paths)}
 
 
 class Child:

@@ -15,6 +15,7 @@ from typing import Any, TypeGuard
 
 import tokenizers
 
+from agentrl import shipped
 from agentrl.errors import WeightsError
 
 TOKENIZER = 'tokenizer.json'
@@ -131,7 +132,7 @@ def _convert(directory: pathlib.Path) -> tokenizers.Tokenizer:
     raise WeightsError(
         f'{directory} has no {TOKENIZER}, and its {older[0]} could not be'
         f' converted: {_reason(error)}. Install the packages of'
-        ' third_party/requirements/transformers.txt if they are missing, or'
+        f' {shipped.requirements("transformers")} if they are missing, or'
         f' elsewhere {_CONVERT}.'
     ) from error
 

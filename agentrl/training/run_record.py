@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import rich.console
 
-from agentrl import metrics as metrics_lib
+from agentrl import metrics as metrics_lib, shipped
 from agentrl.data import episodes
 from agentrl.errors import CheckpointError
 from agentrl.evaluation import evaluate
@@ -317,7 +317,7 @@ class RunRecord:
     partial = path.with_name(f'{_SUMMARY}.new')
     partial.write_text(json.dumps(summary, indent=2) + '\n')
     partial.replace(path)
-    place, start = self._directory, 'python launch.py --config=configs'
+    place, start = self._directory, f'{shipped.command()} --config=configs'
     for line in (
         f'Done in {metrics_lib.duration(summary["wall_s"])}; see {path}',
         f'To look at it:  {start}/view.py --workdir={place}',

@@ -1,13 +1,9 @@
 """Modules of agentrl as child processes of the viewer."""
 
-import os
-import pathlib
 import sys
 
 from agentrl.runtime import children
 from agentrl.runtime.children import Child
-
-_ROOT = pathlib.Path(__file__).parents[2]  # what `agentrl` is imported from
 
 
 def start(
@@ -21,10 +17,9 @@ def start(
     name: in the log.
     supervised: see `Child`.
   """
-  path = filter(None, [str(_ROOT), os.environ.get('PYTHONPATH')])
   return Child(
       [sys.executable, '-m', module, *arguments],
       name=name,
-      env=children.environment() | {'PYTHONPATH': os.pathsep.join(path)},
+      env=children.module_environment(),
       supervised=supervised,
   )

@@ -114,7 +114,8 @@ def imported(name, package=None):
   return module
 importlib.import_module = imported
 try:
-  launch._run()
+  # `_run` of an earlier checkout.
+  (getattr(launch, 'run', None) or launch._run)()
 finally:
   with open(out, 'w') as file:
     json.dump(parts, file)

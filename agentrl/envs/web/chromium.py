@@ -4,6 +4,7 @@ import os
 import pathlib
 import shutil
 
+from agentrl import shipped
 from agentrl.errors import EnvError
 
 # The binaries themselves: /usr/bin/chromium is a script that adds flags.
@@ -40,7 +41,7 @@ def find(path: str | None = None) -> str | None:
   except ImportError as error:
     raise EnvError(
         'Web pages need playwright: pip install -r'
-        ' third_party/requirements/envs.txt'
+        f' {shipped.requirements("envs")}'
     ) from error
   if path is not None:
     if not os.access(path, os.X_OK) or os.path.isdir(path):

@@ -10,6 +10,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from agentrl import shipped
 from agentrl.errors import ConfigError
 from agentrl.evaluation.curves import report as curves_report
 from agentrl.evaluation.curves.curves import TOKENS, TURNS, Curves, Point
@@ -43,7 +44,7 @@ def check_drawing() -> None:
   if importlib.util.find_spec('matplotlib') is None:
     raise ConfigError(
         'eval.curves=True draws with matplotlib: pip install -r'
-        ' third_party/requirements/notebooks.txt'
+        f' {shipped.requirements("notebooks")}'
     )
 
 

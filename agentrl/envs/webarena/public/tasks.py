@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from agentrl import shipped
 from agentrl.envs.webarena.public import form, sites
 from agentrl.envs.webarena.public.form import PublicTask
 from agentrl.errors import ConfigError, EnvError
@@ -69,7 +70,7 @@ def folder() -> pathlib.Path:
       return path
   raise EnvError(
       "WebArena's public tasks need the files of the webarena-verified wheel:"
-      ' pip install --no-deps -r third_party/requirements/data.txt'
+      f' pip install --no-deps -r {shipped.requirements("data")}'
   )
 
 
