@@ -78,7 +78,8 @@ class Meaning:
   le: float | None = None
   lt: float | None = None
   one_of: tuple[Any, ...] = ()  # the value, or each element of a tuple
-  own: bool = False  # or `module:NAME`
+  own: bool = False  # or `module:NAME`, or `FILE.py:NAME`
+  file: bool = False  # or a text: what a file of this name has
   acts_if: tuple[ActsIf, ...] = ()  # all of them
   example: Any = None  # another value, where none follows from the rest
 
@@ -93,7 +94,7 @@ class Meaning:
     """In words; empty without one."""
     words = [f'{word} {bound}' for word, bound, _ in self.bounds()]
     if self.one_of:
-      rest = ', or module:NAME' * self.own
+      rest = ', or module:NAME' * self.own + ', or a file' * self.file
       words.append(f'one of {", ".join(map(str, self.one_of))}{rest}')
     for act in self.acts_if:
       ways = ', '.join(f'{path}={x!r}' for path, x in act.witness.items())
@@ -251,9 +252,12 @@ def check(path: str, value: Any, meaning: Meaning) -> None:
   for item in value if isinstance(value, tuple) else (value,):
     if meaning.own and plugins.is_own(item):
       continue
+    if meaning.file and not item.isidentifier():
+      continue  # `config.reading` has put a file's text here
     if meaning.one_of and item not in meaning.one_of:
       choices = ', '.join(map(str, meaning.one_of))
       choices += ', or module:NAME of your own' * meaning.own
+      choices += ', or a file' * meaning.file
       raise ConfigError(f'Unknown {path}={item!r}; known: {choices}.')
     if isinstance(item, (int, float)):
       for words, bound, holds in meaning.bounds():

@@ -4,17 +4,19 @@ import importlib
 import importlib.machinery
 import importlib.util
 import pathlib
+import re
 import sys
 import sysconfig
 import traceback
 import types
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from agentrl.errors import ConfigError
+from agentrl.errors import AgentrlError, ConfigError
 
 T = TypeVar('T')
+_OWN = re.compile(r'(\w+(\.\w+)*|[^\n:]+\.py):\w+')
 _MOST_CHARS = 500  # of an error's own words
 _LIBRARIES = tuple(
     sysconfig.get_paths()[name]
@@ -30,7 +32,7 @@ _CALLERS = (__file__,) + tuple(
 
 def is_own(name: Any) -> bool:
   """True for a name of the form `module:NAME` or `FILE.py:NAME`."""
-  return isinstance(name, str) and ':' in name
+  return isinstance(name, str) and _OWN.fullmatch(name) is not None
 
 
 def get(name: str, parts: Mapping[str, T | str], kind: type[T], what: str) -> T:
@@ -83,6 +85,48 @@ def get(name: str, parts: Mapping[str, T | str], kind: type[T], what: str) -> T:
         f'{what}{name} is {_with_article(type(plugin).__name__)}, not {wanted}.'
     )
   return plugin
+
+
+def function(
+    name: str, parts: Mapping[str, Callable[..., T] | str], what: str
+) -> Callable[..., T]:
+  """The function called `name`; errors of one's own say where they are from.
+
+  Args:
+    name: as `get` has it.
+    parts: as `get` has them.
+    what: as `get` has it.
+
+  Raises:
+    ConfigError: as `get`; when it is called: one's own fails.
+  """
+  found: Callable[..., T] = get(name, parts, Callable, what)  # type: ignore[arg-type]  # a class, but not in typeshed
+  return found if name in parts else named(found, f'{what}{name}')
+
+
+def named(
+    function: Callable[..., T], name: str, *meant: type[Exception]
+) -> Callable[..., T]:
+  """A function of a user's, whose errors say where they are from.
+
+  Args:
+    function: of the user.
+    name: of it, in messages.
+    *meant: errors that it may raise, beside `AgentrlError`.
+
+  Raises:
+    ConfigError: when it is called: it fails.
+  """
+
+  def call(*args: Any, **kwargs: Any) -> T:
+    try:
+      return function(*args, **kwargs)
+    except (AgentrlError, *meant):
+      raise
+    except Exception as error:  # whatever a user's function does
+      raise ConfigError(f'{name}: {words(error)}') from error
+
+  return call
 
 
 def _imported(place: str) -> types.ModuleType:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from agentrl import plugins
-from agentrl.errors import AgentrlError, ConfigError
+from agentrl.errors import ConfigError
 from agentrl.types import Turns
 
 
@@ -197,13 +197,7 @@ def make(options: Any) -> Horizon:
     ConfigError: there is no such schedule, or it is none.
   """
   kind = options.kind
-  function = plugins.get(kind, HORIZONS, Callable, 'horizon.kind=')  # type: ignore[arg-type]  # a class, but not in typeshed
-  try:
-    horizon = function(options)
-  except AgentrlError:
-    raise
-  except Exception as error:  # whatever a user's function does
-    raise ConfigError(f'horizon.kind={kind}: {plugins.words(error)}') from error
+  horizon = plugins.function(kind, HORIZONS, 'horizon.kind=')(options)
   if not isinstance(horizon, Horizon):
     raise ConfigError(
         f'{kind} gave {type(horizon).__name__}: a schedule is a function from'

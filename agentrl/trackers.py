@@ -16,10 +16,11 @@ import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from agentrl import shipped
+from agentrl import plugins, shipped
 from agentrl.errors import ConfigError
 
 KINDS = ('tensorboard', 'wandb')
+_WHAT = 'track.to='
 
 Write = Callable[[int, Mapping[str, float]], None]
 
@@ -57,10 +58,13 @@ def check(names: Sequence[str]) -> None:
   """Refuses now what a tracker would refuse after minutes.
 
   Raises:
-    ConfigError: W&B is not installed, or has no key or no network.
+    ConfigError: W&B is not installed, or has no key or no network; or there is no
+      such tracker of one's own.
   """
   if 'wandb' in names:
     _check_wandb()
+  for name in filter(plugins.is_own, names):
+    _own(name)
 
 
 def make(
@@ -74,7 +78,8 @@ def make(
   """The trackers of a run by name; nothing is opened yet.
 
   Args:
-    names: of `KINDS`.
+    names: of `KINDS`, or `module:NAME` or `FILE.py:NAME` of a function of workdir
+      and config that gives a `Tracker`, such as a class.
     workdir: of the run.
     config: of the run, kept beside its metrics.
     project: of W&B.
@@ -88,9 +93,15 @@ def make(
   for chosen in names:
     if chosen == 'wandb':
       trackers[chosen] = Wandb(workdir, config, project, name or workdir.name)
+    elif plugins.is_own(chosen):
+      trackers[chosen] = _own(chosen)(workdir, config)
     else:
       trackers[chosen] = TensorBoard()
   return trackers
+
+
+def _own(name: str) -> Callable[..., Tracker]:
+  return plugins.function(name, {}, _WHAT)
 
 
 class TensorBoard:

@@ -143,6 +143,8 @@ class Turn:
   learn: bool = True  # False: its tokens are sampled, and no loss sees them
   # Words that asked for it, after the prompt or the observation before it.
   request: str = ''
+  # The environment's, where a function of the run's own gave `reward`.
+  env_reward: float | None = None
 
   def __post_init__(self):
     if self.kind not in TURN_KINDS:

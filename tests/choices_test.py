@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import pytest
 
 from agentrl.algos import hyperparams, online
-from agentrl.envs import actions
+from agentrl.envs import formats
 from agentrl.models import (
     lora,
     options,
@@ -83,7 +83,7 @@ WRONG = {
     ),
     'level': lambda: policy_loss.log_ratio(X, X, X > 0, BATCH, level='?'),
     'preference': lambda: preference_loss.per_pair(X[0], loss='?', beta=1.0),
-    'format': lambda: actions.parse('?', 'a'),
+    'format': lambda: formats.parse('?', 'a'),
     'horizon': lambda: HORIZONS['?'],
 }
 

@@ -6,6 +6,7 @@ is about two, and `mixture` what is about members.
 
 import dataclasses
 import json
+import pathlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,7 +31,9 @@ from agentrl.config.build import (
 from agentrl.config.modes import MODES
 from agentrl.envs.options import EnvName
 from agentrl.errors import ConfigError
+from agentrl.fields import Meaning
 
+_LONGEST_PATH = 1024
 # They come along with a URL, the run's or another.
 _OF_SERVERS = ('env.token_file', 'env.retry_s')
 
@@ -159,12 +162,36 @@ def _make(cls: type, values: Mapping[str, Any], prefix: str) -> Any:
     elif path in values:
       meaning = fields.meaning(item)
       value = fields.convert(path, values[path], kind, meaning)
+      if meaning.file:
+        value = _text(path, value, meaning)
       fields.check(path, value, meaning)
       arguments[item.name] = value
   section = cls(**arguments)
   if hasattr(section, 'check') and prefix:
     section.check()
   return section
+
+
+def _text(path: str, value: str, meaning: Meaning) -> str:
+  """The text of a file that a field names; a text itself stays as it is."""
+  if value in meaning.one_of or plugins.is_own(value):
+    return value
+  file = pathlib.Path(value)
+  is_path = '\n' not in value and len(value) < _LONGEST_PATH
+  if not (is_path and file.is_file()):
+    if is_path and len(value.split()) == 1 and '{' not in value:
+      known = ', '.join(map(str, meaning.one_of))
+      raise ConfigError(
+          f'{path}={value!r} is no file, none of {known}, and no text.'
+      )
+    return value
+  try:
+    text = file.read_text(encoding='utf-8').strip()
+  except (OSError, UnicodeDecodeError) as error:
+    raise ConfigError(f'{path}={value}: {error}.') from error
+  if not text:
+    raise ConfigError(f'{path}={value} is an empty file.')
+  return text
 
 
 def _options(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -152,7 +152,10 @@ class Warmstart:
   lr: float = field(1e-3, 'learning rate', gt=0)
   warmup_steps: int = field(0, 'updates of linear warm-up', ge=0)
   schedule: str = field(
-      'constant', 'learning rate after the warm-up', one_of=SCHEDULES
+      'constant',
+      'learning rate after the warm-up',
+      one_of=SCHEDULES,
+      own=True,
   )
   horizon: int = field(30, 'turns of an expert episode, at most', ge=1)
   prompt_weight: float = field(0.0, PROMPT_WEIGHT, ge=0)
@@ -325,7 +328,9 @@ _WANDB = ActsIf(
 class Track:
   """Destinations of metrics besides `metrics.jsonl`; see `trackers`."""
 
-  to: tuple[str, ...] = field(('tensorboard',), 'trackers', one_of=KINDS)
+  to: tuple[str, ...] = field(
+      ('tensorboard',), 'trackers', one_of=KINDS, own=True
+  )
   project: str = field('agentrl', 'project of the run', acts_if=_WANDB)
   name: str | None = field(
       None, "name of the run; None: the workdir's", acts_if=_WANDB

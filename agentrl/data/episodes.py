@@ -101,10 +101,13 @@ def to_line(episode: Episode, *, tokens: bool = True) -> str:
   return json.dumps(record, allow_nan=False)
 
 
+_USUAL = {'kind': ACT, 'learn': True, 'request': '', 'env_reward': None}
+
+
 def _turn(turn: Turn) -> dict[str, Any]:
   record = dataclasses.asdict(turn)
   # Most are actions to learn from, and need not say so.
-  for name, usual in (('kind', ACT), ('learn', True), ('request', '')):
+  for name, usual in _USUAL.items():
     if record[name] == usual:
       del record[name]
   return record

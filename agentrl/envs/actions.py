@@ -1,4 +1,4 @@
-"""Formats in which a completion says its action, read by pure functions.
+"""The action that a completion says, read by pure functions; `formats` has them all.
 
 Reading ends soon and raises nothing, whatever a policy writes: a completion
 that cannot be parsed gives a reason instead, a sentence for the policy. Nothing
@@ -9,8 +9,7 @@ import ast
 import json
 import re
 import warnings
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from agentrl.envs import functions as functions_lib
 from agentrl.envs.functions import Functions
@@ -31,45 +30,6 @@ _FENCE = '```'
 _LONGEST_CODE = 4000
 
 Reading = tuple[str, str | None]  # the action and None, or '' and a reason
-
-
-class Format(NamedTuple):
-  """One way of saying an action.
-
-  Both functions also get those that the environment has: see
-  `functions.FUNCTIONS`.
-  """
-
-  read: Callable[[str, Functions], Reading]
-  write: Callable[[str, Functions], str]  # without a thought
-
-
-def parse(format: str, text: str, functions: Functions = ()) -> Reading:
-  """The action that `text` says, or '' and why none was found.
-
-  Args:
-    format: a name in FORMATS.
-    text: a whole completion.
-    functions: of the environment, for formats in which they are called.
-
-  Returns:
-    `(action, None)` or `('', error)`; the error is a sentence for the policy.
-  """
-  return FORMATS[format].read(text, functions)
-
-
-def write(format: str, action: str, functions: Functions = ()) -> str:
-  """A completion that says `action`, without a thought.
-
-  Args:
-    format: a name in FORMATS.
-    action: as an environment reads it.
-    functions: of the environment, for formats in which they are called.
-
-  Raises:
-    ValueError: no function stands for the action.
-  """
-  return FORMATS[format].write(action, functions)
 
 
 def parse_react(text: str) -> Reading:
@@ -301,33 +261,3 @@ def _only_line(text: str, where: str) -> Reading:
   if len(lines) > 1:
     return '', f'{len(lines)} lines stand {where}; one action is one line.'
   return lines[0], None
-
-
-def _write_call(action: str, functions: Functions) -> str:
-  name, arguments = functions_lib.call_of(functions, action)
-  call = {'name': name, 'arguments': arguments}
-  return json.dumps(call, ensure_ascii=False)
-
-
-def _write_code(action: str, functions: Functions) -> str:
-  name, arguments = functions_lib.call_of(functions, action)
-  return f'{name}({", ".join(f"{k}={v!r}" for k, v in arguments.items())})'
-
-
-def _textual(read: Callable[[str], Reading], written: str) -> Format:
-  """A format that says the action itself."""
-  return Format(
-      read=lambda text, functions: read(text),
-      write=lambda action, functions: written.format(action=action),
-  )
-
-
-FORMATS: Mapping[str, Format] = {
-    'react': _textual(parse_react, 'Thought:\n\nAction:\n{action}'),
-    'plain': _textual(parse_plain, '{action}'),
-    'raw': _textual(parse_raw, '{action}'),
-    'tags': _textual(parse_tags, f'{_TAG}{{action}}{_END_TAG}'),
-    'fenced': _textual(parse_fenced, f'{_FENCE}\n{{action}}\n{_FENCE}'),
-    'function_calling': Format(parse_function_calling, _write_call),
-    'code': Format(parse_code, _write_code),
-}

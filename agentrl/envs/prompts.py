@@ -2,13 +2,16 @@
 
 `full` instructions explain the environment to a language model; `compact` ones
 spare the context of a policy of a few million parameters, which learns the
-rules from episodes.
+rules from episodes. A text of one's own stands in their place.
 """
 
 import dataclasses
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 
-from agentrl.envs import functions as functions_lib
+from agentrl import plugins
+from agentrl.envs import formats, functions as functions_lib
+from agentrl.envs.formats import Format
 from agentrl.envs.functions import Functions
 
 
@@ -28,65 +31,13 @@ class Words:
   formats: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
-# The functions of the environment follow where it says so.
-_FORMATS = {
-    'react': (
-        """\
-Answer every time with one thought and one action, in this form and nothing \
-else:
-Thought:
-what you think
-
-Action:
-the action"""
-    ),
-    'plain': 'Answer every time with one action and nothing else.',
-    'raw': 'Answer every time with one action.',
-    'tags': (
-        """\
-Think first if you like. End every answer with one action, in this form:
-<action>the action</action>"""
-    ),
-    'fenced': (
-        """\
-Think first if you like. End every answer with one action on a line of its own, \
-in this form:
-```
-the action
-```"""
-    ),
-    'function_calling': (
-        """\
-You act by calling functions. Each stands for one of these actions:
-{functions}
-Think first if you like. End every answer with one call, as a JSON object in \
-this form:
-{{"name": "the function", "arguments": {{"parameter": "value"}}}}"""
-    ),
-    'code': (
-        """\
-You act by calling Python functions. Each stands for one of these actions:
-{functions}
-Answer every time with one call and nothing else; write texts and numbers \
-themselves as arguments. What you think belongs in comments before it, in this \
-form:
-# what you think
-function(parameter=value)"""
-    ),
-}
-_COMPACT_FORMATS = {
-    'react': ' Thought: ... Action: ...',
-    'plain': None,  # there is nothing to say
-    'raw': None,
-    'tags': ' <action>...</action>',
-    'fenced': ' ```...```',
-    'function_calling': ' {"name": ..., "arguments": {...}}',
-    'code': ' function(parameter=value)',
-}
-
-# Formats in which an action is the call of a function.
-CALLING = ('function_calling', 'code')
 STYLES = ('full', 'compact')
+# What a text of one's own may name.
+_SLOT = re.compile(r'\{(environment|format|functions)\}')
+
+
+# Instructions of one's own: of an environment and its functions, in a format.
+Instructions = Callable[[Words, Functions, Format], str]
 
 
 def instructions(
@@ -97,27 +48,36 @@ def instructions(
   Args:
     words: of the environment.
     functions: of the environment.
-    format: a name in `envs.actions.FORMATS`.
-    style: 'full' or 'compact'; compact plain and raw instructions are empty.
+    format: a name that `formats.find` knows.
+    style: 'full', 'compact' (empty for plain and raw ones), `module:NAME` or
+      `FILE.py:NAME` of an `Instructions`, or a text, in which `{environment}`,
+      `{format}` and `{functions}` stand for the parts of the full ones.
 
   Raises:
-    ValueError: the style is not known, or the format calls functions and the
-      environment has no function.
+    ConfigError: there is no such style or format.
+    ValueError: the format calls functions and the environment has none, or a
+      function of one's own gives no text.
   """
-  if style not in STYLES:
-    raise ValueError(
-        f'No instructions for {style!r}; known: {", ".join(STYLES)}.'
-    )
-  calls = format in CALLING
-  if calls and not functions:
+  chosen = formats.find(format)
+  if chosen.calls and not functions:
     raise ValueError(
         f'The environment has no functions to call in format {format!r};'
         ' choose another.'
     )
   if style == 'compact':
-    ending = _COMPACT_FORMATS[format]
+    ending = chosen.compact
     return '' if ending is None else f'{words.compact}{ending}'
-  ending = {**_FORMATS, **words.formats}[format]
-  if calls:
-    ending = ending.format(functions=functions_lib.describe(functions))
-  return f'{words.full}\n\n{ending}'
+  calls = functions_lib.describe(functions) if functions else ''
+  ending = words.formats.get(format, chosen.full).replace('{functions}', calls)
+  if style == 'full':
+    return f'{words.full}\n\n{ending}'
+  if plugins.is_own(style):
+    what = 'agent.instructions='
+    text = plugins.function(style, {}, what)(words, functions, chosen)
+    if not isinstance(text, str):
+      raise ValueError(
+          f'{what}{style} gives {type(text).__name__}, not a text.'
+      )
+    return text
+  parts = {'environment': words.full, 'format': ending, 'functions': calls}
+  return _SLOT.sub(lambda slot: parts[slot[1]], style).strip()

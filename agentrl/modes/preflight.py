@@ -12,7 +12,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from agentrl import envs, trackers
+from agentrl import envs, plugins, trackers
 from agentrl.config import evaluation, mixture
 from agentrl.config.modes import Evaluate, Learning, Train
 from agentrl.data import episodes as episodes_lib
@@ -21,6 +21,7 @@ from agentrl.evaluation.compare import recorded
 from agentrl.evaluation.curves import figure as curves_figure
 from agentrl.http import auth
 from agentrl.modes import held_out, source, told
+from agentrl.rollout import context, reward as reward_lib
 from agentrl.rollout.task_lists import TaskLists
 from agentrl.runtime import workdir as workdir_lib
 from agentrl.serving import remote
@@ -74,6 +75,10 @@ def task_lists(config: Any, task_file: str | None = None) -> TaskLists:
     auth.read_token(config.env.token_file)
   agent = config.agent
   lists.spec.instructions(agent.format, agent.instructions)
+  context.make(agent.context)
+  reward = getattr(getattr(config, 'rollout', None), 'reward', '')
+  if plugins.is_own(reward):
+    reward_lib.find(reward)
   return lists
 
 

@@ -290,6 +290,7 @@ class _Hooks(rl.Hooks):
             name=f'train-{step}',
             horizon=share.horizon,
             policy_version=policy_version,
+            reward=session.config.rollout.reward,
             seed=session.seed('train', step, *filter(None, [share.name])),
         )
         for share in shares

@@ -11,12 +11,17 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import rich.console
 
-from agentrl import metrics as metrics_lib
+from agentrl import metrics as metrics_lib, plugins
 from agentrl.data import conversations
 from agentrl.data.tasks import TaskIterator
 from agentrl.errors import ConfigError, of_member
 from agentrl.inference.sampler import Policy, Sampler
-from agentrl.rollout import collect as collect_lib, expert as expert_lib, seeds
+from agentrl.rollout import (
+    collect as collect_lib,
+    expert as expert_lib,
+    reward as reward_lib,
+    seeds,
+)
 from agentrl.rollout.acting import ActingPolicy
 from agentrl.rollout.agent import Agent
 from agentrl.rollout.collect import Play
@@ -233,6 +238,7 @@ class Collector:
       policy_version: int = 0,
       split: str = 'train',
       acting: Callable[..., ActingPolicy] = Expert,
+      reward: str = 'environment',
   ) -> Play:
     """A function that plays one assignment.
 
@@ -244,11 +250,13 @@ class Collector:
       policy_version: for the record.
       split: of the tasks, for the record.
       acting: plays where there is no policy.
+      reward: of training, see `rollout.options.Rollout.reward`.
 
     Raises:
-      ConfigError: pictures are wanted of an environment that has none.
+      ConfigError: pictures are wanted of an environment that has none, or there
+        is no such reward.
     """
-    return make_play(
+    play = make_play(
         self.environment,
         self.agent,
         policy,
@@ -259,6 +267,9 @@ class Collector:
         horizon=horizon,
         policy_version=policy_version,
     )
+    if plugins.is_own(reward):
+      return reward_lib.rewarded(play, reward)
+    return play
 
   def play_expert(
       self,

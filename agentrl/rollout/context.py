@@ -10,14 +10,27 @@ stood first.
 
 from collections.abc import Callable
 
+from agentrl import plugins
+from agentrl.errors import ConfigError
 from agentrl.rollout.contexts import fold, notes, summary, window
 from agentrl.rollout.contexts.base import Context
 from agentrl.rollout.options import ContextOptions
 
 
 def make(options: ContextOptions) -> Context:
-  """The context policy that a config names."""
-  return CONTEXTS[options.kind](options)
+  """The context policy that a config names, or one's own by `module:NAME`.
+
+  Raises:
+    ConfigError: there is none, or one's own fails.
+  """
+  what = 'agent.context.kind='
+  context = plugins.function(options.kind, CONTEXTS, what)(options)
+  if not isinstance(context, Context):
+    raise ConfigError(
+        f'{what}{options.kind} gives {type(context).__name__}, not a Context of'
+        ' agentrl.rollout.contexts.base.'
+    )
+  return context
 
 
 CONTEXTS: dict[str, Callable[[ContextOptions], Context]] = {

@@ -3,7 +3,7 @@
 import dataclasses
 
 from agentrl import fields
-from agentrl.envs import actions, prompts
+from agentrl.envs import formats, prompts
 from agentrl.errors import ConfigError
 from agentrl.fields import ActsIf, field, section, when
 
@@ -25,7 +25,9 @@ _REFLECTS = ActsIf(
 class ContextOptions:
   """Parts of a long episode that the policy still sees, see `context`."""
 
-  kind: str = field('full', 'what the policy still sees', one_of=CONTEXTS)
+  kind: str = field(
+      'full', 'what the policy still sees', one_of=CONTEXTS, own=True
+  )
   window: int = field(
       2, 'observations that stay, beside the first', ge=1, acts_if=_WINDOW
   )
@@ -101,9 +103,17 @@ ONE_ATTEMPT = ReflectOptions()
 class AgentOptions:
   """The policy's way of talking; a run brings its own."""
 
-  format: str = field('react', 'action format', one_of=tuple(actions.FORMATS))
+  format: str = field(
+      'react', 'action format', one_of=tuple(formats.FORMATS), own=True
+  )
+  # A file's text is what is recorded: it may change, and the run goes on.
   instructions: str = field(
-      'full', 'length of the instructions', one_of=prompts.STYLES
+      'full',
+      'length of the instructions, or a text with {environment}, {format} and'
+      ' {functions} in it',
+      one_of=prompts.STYLES,
+      own=True,
+      file=True,
   )
   # None: the tokenizer's own where that is append-only, or ours for its family.
   template: str | None = field(
@@ -159,6 +169,13 @@ class Rollout(Limits):
   tasks_per_step: int = field(32, 'tasks (groups) of an rl step', ge=1)
   group_size: int = field(
       8, 'first attempts at a task; see agent.reflect', ge=1
+  )
+  reward: str = field(
+      'environment',
+      'what an episode earns while it trains; evaluations count the'
+      " environment's",
+      one_of=('environment',),
+      own=True,
   )
   # On both sides. top_p and top_k would sample from another distribution than
   # the log-probabilities describe: there are none.

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
-from agentrl.envs import actions, functions as functions_lib, prompts
+from agentrl.envs import formats, functions as functions_lib
 from agentrl.envs.functions import Functions
 from agentrl.envs.spec import EnvSpec
 from agentrl.errors import ConfigError, DataError
@@ -31,9 +31,6 @@ from agentrl.types import Message, TextCompletion
 _THINK = re.compile(
     r'</?(?:think|thinking|seed:think)>|\[/?THINK\]|\u25c1/?think\u25b7'
 )
-
-# Formats that nothing is written in by chance.
-_MARKED = ('react', 'tags', 'fenced', 'function_calling', 'code')
 
 
 # The policies of an agent: over ids or over messages.
@@ -62,7 +59,7 @@ class BaseAgent(abc.ABC, Generic[AnyPolicy, AnyCompletion]):
     Args:
       instructions: system message, or the start of the first user message
         where there is no system role; left out when empty.
-      format: how an action is written; a name that `envs.actions` knows.
+      format: how an action is written; a name that `envs.formats` knows.
       functions: of the environment, for formats in which they are called.
       has_system: whether the policy takes a system message.
       context: parts of a long episode that the policy still sees; may add
@@ -73,11 +70,12 @@ class BaseAgent(abc.ABC, Generic[AnyPolicy, AnyCompletion]):
     self.context = context_lib.make(context)
     self.plan, self.reflect = plan, reflect
     words = [instructions, self.context.instructions]
-    if format in prompts.CALLING:
+    self._format = formats.find(format)
+    if self._format.calls:
       words.append(functions_lib.describe(self.context.functions))
       functions = (*functions, *self.context.functions)
     self._instructions = '\n\n'.join(filter(None, words))
-    self._format = format
+    self._format_name = format
     self._functions = functions
     self._has_system = has_system
 
@@ -107,9 +105,7 @@ class BaseAgent(abc.ABC, Generic[AnyPolicy, AnyCompletion]):
 
   def read_text(self, text: str) -> Reading:
     """Looks for the action of a completion, which no thought holds."""
-    action, parse_error = actions.parse(
-        self._format, _answer(text), self._functions
-    )
+    action, parse_error = self._format.read(_answer(text), self._functions)
     return Reading(text, action, parse_error)
 
   def write_text(self, action: str) -> str:
@@ -118,7 +114,7 @@ class BaseAgent(abc.ABC, Generic[AnyPolicy, AnyCompletion]):
     Raises:
       ValueError: the format calls functions, and none stands for the action.
     """
-    return actions.write(self._format, action, self._functions)
+    return self._format.write(action, self._functions)
 
   def check_format(self, completions: Sequence[str]) -> None:
     """Refuses completions most of which have no action in this agent's format.
@@ -133,26 +129,25 @@ class BaseAgent(abc.ABC, Generic[AnyPolicy, AnyCompletion]):
       DataError: names the format that fits, if there is one.
     """
     texts = [_answer(completion) for completion in completions]
+    name = self._format_name
     read = {
-        name: [
-            actions.parse(name, text, self._functions)[1] is None
-            for text in texts
-        ]
-        for name in actions.FORMATS
+        known: [format.read(text, self._functions)[1] is None for text in texts]
+        for known, format in {**formats.FORMATS, name: self._format}.items()
     }
-    if self._format == 'plain':
-      others = zip(*(read[name] for name in _MARKED), strict=True)
+    marked = [known for known, x in formats.FORMATS.items() if x.marked]
+    if name == 'plain':
+      others = zip(*(read[other] for other in marked), strict=True)
       read['plain'] = [
-          plain and not any(marked)
-          for plain, marked in zip(read['plain'], others, strict=True)
+          plain and not any(other)
+          for plain, other in zip(read['plain'], others, strict=True)
       ]
-    count = sum(read[self._format])
+    count = sum(read[name])
     if 2 * count >= len(texts):
       return
-    best = max(_MARKED, key=lambda name: sum(read[name]))
+    best = max(marked, key=lambda known: sum(read[known]))
     fits = 2 * sum(read[best]) >= len(texts)
     raise DataError(
-        f'agent.format={self._format!r} finds an action in {count} of its'
+        f'agent.format={name!r} finds an action in {count} of its'
         f' {len(texts)} completions'
         + (f'; {best!r} does in {sum(read[best])}' if fits else '')
     )

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import optax
 from optax import contrib
 
+from agentrl import plugins
 from agentrl.training.adam8bit import scale_by_adam8bit
 from agentrl.training.options import Optim
 from agentrl.training.state import Networks
@@ -58,7 +59,7 @@ def make_schedule(
   Args:
     lr: peak rate.
     warmup_steps: updates from 0 to `lr`.
-    schedule: a key of SCHEDULES.
+    schedule: a key of SCHEDULES, or one's own: `module:NAME`, `FILE.py:NAME`.
     total_steps: updates in the whole run, the warm-up included.
     frozen_steps: updates at rate 0 before all that, while a critic warms up.
   """
@@ -72,7 +73,8 @@ def make_schedule(
     return optax.join_schedules(
         [optax.constant_schedule(0.0), later], [frozen_steps]
     )
-  after = SCHEDULES[schedule](lr, max(total_steps - warmup_steps, 1))
+  rest = max(total_steps - warmup_steps, 1)
+  after = plugins.function(schedule, SCHEDULES, 'optim.schedule=')(lr, rest)
   if not warmup_steps:
     return after
   # The first update already moves: update i uses (i + 1) / warmup_steps.
@@ -103,7 +105,7 @@ def make_optimizer(
 
   Args:
     lr: peak learning rate.
-    name: a key of OPTIMIZERS.
+    name: a key of OPTIMIZERS, or one's own: `module:NAME`, `FILE.py:NAME`.
     warmup_steps: updates of linear warm-up.
     schedule: what follows it, see `make_schedule`.
     total_steps: updates in the whole run; only decaying schedules read it.
@@ -130,7 +132,7 @@ def make_optimizer(
   return optax.chain(
       optax.clip_by_global_norm(grad_clip),
       optax.chain(
-          OPTIMIZERS[name](adam, momentum),
+          plugins.function(name, OPTIMIZERS, 'optim.name=')(adam, momentum),
           optax.add_decayed_weights(weight_decay, decayed),
           optax.scale_by_learning_rate(rate),
       ),

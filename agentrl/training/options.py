@@ -7,8 +7,8 @@ from agentrl.fields import field, when, when_set
 OPTIMIZERS = ('adamw', 'adamw8bit', 'adafactor', 'muon')
 SCHEDULES = ('constant', 'linear', 'cosine')
 
-_ADAM = when('optim.name', 'adamw', 'adamw8bit', 'muon')
-_MUON = when('optim.name', 'muon')
+_ADAM = when('optim.name', 'adamw', 'adamw8bit', 'muon', own=True)
+_MUON = when('optim.name', 'muon', own=True)
 _ESTIMATES = when_set('gauges.every', 5, 'gauges.every is 0')
 
 
@@ -17,9 +17,12 @@ class Optim:
   """An optimizer behind a clip of the global norm."""
 
   lr: float = field(1e-6, 'learning rate', gt=0)
-  name: str = field('adamw', 'optimizer', one_of=OPTIMIZERS)
+  name: str = field('adamw', 'optimizer', one_of=OPTIMIZERS, own=True)
   schedule: str = field(
-      'constant', 'learning rate after the warm-up', one_of=SCHEDULES
+      'constant',
+      'learning rate after the warm-up',
+      one_of=SCHEDULES,
+      own=True,
   )
   grad_clip: float = field(1.0, 'global norm of the gradient, at most', gt=0)
   weight_decay: float = field(0.0, 'decoupled weight decay', ge=0)

@@ -8,7 +8,7 @@ import time
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from agentrl.envs import actions
+from agentrl.envs import formats
 from agentrl.envs.functions import Function
 from agentrl.errors import EngineError, EnvError
 from agentrl.rollout import seeds
@@ -155,7 +155,7 @@ def test_completion_cut_by_length_is_acted_upon(agent, chat, go):
 
 
 @pytest.mark.parametrize(
-    'format', [x for x in actions.FORMATS if x not in ('plain', 'raw')]
+    'format', [x for x in formats.FORMATS if x not in ('plain', 'raw')]
 )
 def test_reply_without_an_action_costs_a_turn_and_no_env_step(chat, format):
   functions = (Function('go', ('go',)),)

@@ -7,7 +7,7 @@ import pytest
 
 from agentrl import envs
 from agentrl.data import collate
-from agentrl.envs import actions, server
+from agentrl.envs import formats, server
 from agentrl.envs.client import EnvClient
 from agentrl.envs.textcraft.spec import FUNCTIONS
 from agentrl.errors import EnvError
@@ -61,7 +61,7 @@ def strip(groups):
   ]
 
 
-@pytest.mark.parametrize('format', actions.FORMATS)
+@pytest.mark.parametrize('format', formats.FORMATS)
 def test_expert_solves_textcraft_in_the_agents_words(chat, format):
   agent = Agent(
       chat,

@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from agentrl import envs
 from agentrl.data import collate, episodes as episodes_lib
-from agentrl.envs import actions, server
+from agentrl.envs import formats, server
 from agentrl.envs.client import EnvClient
 from agentrl.envs.functions import Function
 from agentrl.errors import ConfigError, DataError, EnvError
@@ -213,7 +213,7 @@ def test_the_expert_plays_alike_in_messages_and_in_tokens(chat, env_name):
 
 def test_reply_without_an_action_costs_a_turn_and_no_env_step():
   functions = (Function('go', ('go',)),)
-  for format in (x for x in actions.FORMATS if x not in ('plain', 'raw')):
+  for format in (x for x in formats.FORMATS if x not in ('plain', 'raw')):
     agent = TextAgent(instructions='', format=format, functions=functions)
     chat = FakeChat([chat_reply('I do not know')], then=agent.write_text('go'))
     env = fakes.FakeEnv()

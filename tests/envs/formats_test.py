@@ -1,4 +1,4 @@
-"""Tests for agentrl.envs.actions, functions and prompts."""
+"""Tests for agentrl.envs.formats, actions, functions and prompts."""
 
 import json
 import time
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from agentrl import envs
-from agentrl.envs import actions, functions, prompts
+from agentrl.envs import formats, functions, prompts
 from agentrl.envs.babyai import spec as babyai
 from agentrl.errors import ConfigError
 
@@ -28,7 +28,7 @@ WORDS = st.lists(
     ],
 )
 def test_react_takes_the_line_after_the_only_action(text, action):
-  assert actions.parse('react', text) == (action, None)
+  assert formats.parse('react', text) == (action, None)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_react_takes_the_line_after_the_only_action(text, action):
     ],
 )
 def test_react_says_why_it_found_none(text, error):
-  action, why = actions.parse('react', text)
+  action, why = formats.parse('react', text)
   assert action == '' and why.startswith(error)
 
 
@@ -76,7 +76,7 @@ def test_react_says_why_it_found_none(text, error):
 )
 def test_react_reads_markdown(label, action):
   text = f'**Thought:** I *must* `go`.\n\n{label.format(action)}'
-  assert actions.parse('react', text) == (action, None)
+  assert formats.parse('react', text) == (action, None)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_react_reads_markdown(label, action):
     ],
 )
 def test_react_in_markdown_says_why_it_found_none(text, error):
-  action, why = actions.parse('react', text)
+  action, why = formats.parse('react', text)
   assert action == '' and why.startswith(error)
 
 
@@ -106,7 +106,7 @@ def test_react_in_markdown_says_why_it_found_none(text, error):
     ],
 )
 def test_plain_reads_markdown(text):
-  assert actions.parse('plain', text) == ('turn left', None)
+  assert formats.parse('plain', text) == ('turn left', None)
 
 
 @pytest.mark.parametrize(
@@ -117,24 +117,24 @@ def test_plain_reads_markdown(text):
     ],
 )
 def test_marks_that_wrap_nothing_stay(action):
-  assert actions.parse('plain', action) == (action, None)
-  assert actions.parse('react', f'Action: {action}') == (action, None)
+  assert formats.parse('plain', action) == (action, None)
+  assert formats.parse('react', f'Action: {action}') == (action, None)
 
 
 @pytest.mark.parametrize('text', ['*' * 10**6, '**Action' * 10**5, '_' * 10**6])
 def test_reading_markdown_ends_soon(text):
   start = time.perf_counter()
-  actions.parse('react', text + ' Action: ' + text)
-  actions.parse('plain', text)
+  formats.parse('react', text + ' Action: ' + text)
+  formats.parse('plain', text)
   assert time.perf_counter() - start < 5
 
 
 def test_plain_is_the_first_line_with_words():
-  assert actions.parse('plain', ' \n turn left \nso there') == (
+  assert formats.parse('plain', ' \n turn left \nso there') == (
       'turn left',
       None,
   )
-  assert actions.parse('plain', ' \n') == ('', 'it is empty.')
+  assert formats.parse('plain', ' \n') == ('', 'it is empty.')
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_plain_is_the_first_line_with_words():
     ],
 )
 def test_delimited_actions_are_found(format, text, action):
-  assert actions.parse(format, text) == (action or text.strip(), None)
+  assert formats.parse(format, text) == (action or text.strip(), None)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_delimited_actions_are_found(format, text, action):
     ],
 )
 def test_delimited_formats_say_why_they_found_none(format, text, error):
-  action, why = actions.parse(format, text)
+  action, why = formats.parse(format, text)
   assert action == '' and why.startswith(error)
 
 
@@ -197,7 +197,7 @@ def test_delimited_formats_say_why_they_found_none(format, text, error):
     ],
 )
 def test_calls_as_json(text):
-  parsed = actions.parse(
+  parsed = formats.parse(
       'function_calling', text, envs.get('textcraft').functions
   )
   assert parsed == ('get 2 oak logs', None)
@@ -213,7 +213,7 @@ def test_calls_as_json(text):
     ],
 )
 def test_calls_as_code(text):
-  parsed = actions.parse('code', text, envs.get('textcraft').functions)
+  parsed = formats.parse('code', text, envs.get('textcraft').functions)
   assert parsed == ('get 2 oak logs', None)
 
 
@@ -260,7 +260,7 @@ def call(name, **arguments):
     ],
 )
 def test_a_bad_call_gets_a_reason_that_names_it(text, error):
-  parsed = actions.parse(
+  parsed = formats.parse(
       'function_calling', text, envs.get('textcraft').functions
   )
   assert parsed[0] == '' and parsed[1].startswith(error), parsed
@@ -296,7 +296,7 @@ def test_a_bad_call_gets_a_reason_that_names_it(text, error):
     ],
 )
 def test_bad_code_gets_a_reason_and_is_never_run(text, error):
-  parsed = actions.parse('code', text, envs.get('textcraft').functions)
+  parsed = formats.parse('code', text, envs.get('textcraft').functions)
   assert parsed[0] == '' and parsed[1].startswith(error), parsed
 
 
@@ -311,13 +311,13 @@ def test_bad_code_gets_a_reason_and_is_never_run(text, error):
     ],
 )
 def test_a_function_may_stand_for_several_forms(text, action):
-  assert actions.parse('code', text, envs.get('sciworld').functions) == (
+  assert formats.parse('code', text, envs.get('sciworld').functions) == (
       action,
       None,
   )
-  written = actions.write('code', action, envs.get('sciworld').functions)
+  written = formats.write('code', action, envs.get('sciworld').functions)
   assert (
-      actions.parse('code', written, envs.get('sciworld').functions)[0]
+      formats.parse('code', written, envs.get('sciworld').functions)[0]
       == action
   )
 
@@ -351,15 +351,15 @@ def test_every_function_makes_the_round_trip(env_name, function, data):
   if function.name != 'use' or len(arguments) == 1:
     assert functions.call_of(table, action) == (function.name, arguments)
   for format in CALLING:
-    written = actions.write(format, action, table)
-    assert actions.parse(format, written, table) == (action, None)
+    written = formats.write(format, action, table)
+    assert formats.parse(format, written, table) == (action, None)
 
 
-@given(st.sampled_from(sorted(actions.FORMATS)), WORDS)
+@given(st.sampled_from(sorted(formats.FORMATS)), WORDS)
 def test_what_is_written_is_read(format, words):
   action = f'go to {words} 3'
-  written = actions.write(format, action, envs.get('babyai').functions)
-  assert actions.parse(format, written, envs.get('babyai').functions) == (
+  written = formats.write(format, action, envs.get('babyai').functions)
+  assert formats.parse(format, written, envs.get('babyai').functions) == (
       action,
       None,
   )
@@ -367,7 +367,7 @@ def test_what_is_written_is_read(format, words):
 
 def test_an_action_without_a_function_cannot_be_written_as_a_call():
   with pytest.raises(ValueError, match="No function stands for .*'dance'"):
-    actions.write('code', 'dance', envs.get('babyai').functions)
+    formats.write('code', 'dance', envs.get('babyai').functions)
 
 
 @pytest.mark.parametrize('env_name', ['textcraft', 'babyai'])
@@ -379,8 +379,8 @@ def test_functions_stand_for_whatever_the_expert_says(env_name):
     for _ in range(8):
       action = env.expert_action()
       for format in CALLING:
-        written = actions.write(format, action, table)
-        assert actions.parse(format, written, table) == (action, None)
+        written = formats.write(format, action, table)
+        assert formats.parse(format, written, table) == (action, None)
       if env.step(action).terminated:
         break
 
@@ -397,19 +397,19 @@ PIECES = st.one_of(
 
 
 @given(
-    st.sampled_from(sorted(actions.FORMATS)),
+    st.sampled_from(sorted(formats.FORMATS)),
     st.lists(PIECES, max_size=20).map(''.join),
 )
 @settings(max_examples=500)
 def test_parsing_never_fails_and_gives_an_action_or_a_reason(format, text):
-  action, error = actions.parse(format, text, envs.get('textcraft').functions)
+  action, error = formats.parse(format, text, envs.get('textcraft').functions)
   assert bool(action) != bool(error)
   assert action == action.strip()
   assert format == 'raw' or '\n' not in action
   assert error is None or (len(error) < 500 and error.endswith('.'))
 
 
-@pytest.mark.parametrize('format', actions.FORMATS)
+@pytest.mark.parametrize('format', formats.FORMATS)
 @pytest.mark.parametrize(
     'text',
     [
@@ -439,13 +439,13 @@ def test_parsing_never_fails_and_gives_an_action_or_a_reason(format, text):
 )
 def test_hostile_text_ends_soon_and_raises_nothing(format, text):
   start = time.thread_time()  # others may use the processor meanwhile
-  action, error = actions.parse(format, text, envs.get('textcraft').functions)
+  action, error = formats.parse(format, text, envs.get('textcraft').functions)
   assert time.thread_time() - start < 2.0
   assert bool(action) != bool(error) and len(error or '') < 500
 
 
 @pytest.mark.parametrize('env_name', envs.ENVS)
-@pytest.mark.parametrize('format', actions.FORMATS)
+@pytest.mark.parametrize('format', formats.FORMATS)
 def test_every_environment_has_instructions_for_every_format(env_name, format):
   full = envs.get(env_name).instructions(format, 'full')
   compact = envs.get(env_name).instructions(format, 'compact')
@@ -453,9 +453,76 @@ def test_every_environment_has_instructions_for_every_format(env_name, format):
   assert ('Action:' in full) == (format == 'react')
 
 
-def test_an_unknown_style_is_refused():
-  with pytest.raises(ConfigError, match="babyai: No instructions for 'x'; kn"):
-    envs.get('babyai').instructions('react', 'x')
+def test_a_text_of_ones_own_has_the_parts_that_it_names():
+  babyai_spec, text = envs.get('babyai'), 'Be quick.\n{environment}\n{format}'
+  full = babyai_spec.instructions('react', 'full')
+  assert babyai_spec.instructions('react', text) == (
+      'Be quick.\n' + full.replace('\n\nAnswer', '\nAnswer', 1)
+  )
+  # Other braces are the user's.
+  assert babyai_spec.instructions('plain', 'As {"json": {x}}') == (
+      'As {"json": {x}}'
+  )
+  calls = functions.describe(envs.get('textcraft').functions)
+  assert envs.get('textcraft').instructions('plain', '{functions}') == calls
+
+
+OWN = """
+from agentrl.envs.formats import Format
+
+def instructions(words, functions, format):
+  return f'{words.compact} {format.full}'
+
+def breaks(words, functions, format):
+  return 1 / 0
+
+three = lambda words, functions, format: 3
+
+def read(text, functions):
+  if text == 'crash':
+    return 1 / 0
+  return (text.upper(), None) if text else ('', 'it is empty.')
+
+SHOUT = Format(read=read, write=lambda action, functions: action.lower(), full='Shout.')
+"""
+
+
+@pytest.fixture
+def own(tmp_path):
+  path = tmp_path / 'mine.py'
+  path.write_text(OWN)
+  return lambda name: f'{path}:{name}'
+
+
+def test_instructions_and_formats_of_ones_own(own):
+  spec = envs.get('babyai')
+  said = spec.instructions(own('SHOUT'), own('instructions'))
+  assert said == f'{babyai.WORDS.compact} Shout.'
+  assert spec.instructions(own('SHOUT'), 'full').endswith('\n\nShout.')
+  assert formats.parse(own('SHOUT'), 'go') == ('GO', None)
+  assert formats.parse(own('SHOUT'), '') == ('', 'it is empty.')
+  assert formats.write(own('SHOUT'), 'GO') == 'go'
+
+
+@pytest.mark.parametrize(
+    'name, said',
+    [
+        ('breaks', 'ZeroDivisionError: division by zero .*mine.py, line 8'),
+        ('three', 'gives int, not a text'),
+        ('none', 'has no attribute'),
+        ('SHOUT', 'is a Format, not a Callable'),
+    ],
+)
+def test_faults_of_ones_own_are_named(name, said, own):
+  with pytest.raises(ConfigError, match=said):
+    envs.get('babyai').instructions('plain', own(name))
+
+
+def test_a_format_that_breaks_is_named(own):
+  with pytest.raises(ConfigError, match='SHOUT: ZeroDivisionError'):
+    formats.parse(own('SHOUT'), 'crash')
+  with pytest.raises(ConfigError, match='instructions is a function, not a F'):
+    formats.find(own('instructions'))
 
 
 def test_functions_cannot_be_called_where_there_are_none():

@@ -1,0 +1,181 @@
+"""Formats in which a policy says its actions: how they are read, written, explained."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from agentrl import plugins
+from agentrl.envs import actions, functions as functions_lib
+from agentrl.envs.actions import Reading
+from agentrl.envs.functions import Functions
+
+
+class Format(NamedTuple):
+  """One way of saying an action; one of your own is such a value.
+
+  Attributes:
+    read: the action of a completion, or '' and why there is none, from its text and
+      the environment's functions. Ends soon and raises nothing.
+    write: a completion that says an action, without a thought. Raises ValueError
+      where no function stands for the action.
+    full: explains the format after the environment's instructions; `{functions}`
+      in it becomes what the environment can do.
+    compact: the same in a few signs, after the environment's compact instructions;
+      None: a policy that learns from episodes needs neither.
+    calls: whether actions are calls of the environment's functions.
+    marked: whether nothing is written in it by chance.
+  """
+
+  read: Callable[[str, Functions], Reading]
+  write: Callable[[str, Functions], str]
+  full: str
+  compact: str | None = None
+  calls: bool = False
+  marked: bool = True
+
+
+def find(name: str) -> Format:
+  """The format called `name`, or one's own: `module:NAME`, `FILE.py:NAME`.
+
+  Raises:
+    ConfigError: there is none.
+  """
+  what = 'agent.format='
+  format = plugins.get(name, FORMATS, Format, what)
+  if name in FORMATS:
+    return format
+  return format._replace(
+      read=plugins.named(format.read, f'{what}{name}'),
+      write=plugins.named(format.write, f'{what}{name}', ValueError),
+  )
+
+
+def parse(format: str, text: str, functions: Functions = ()) -> Reading:
+  """The action that `text` says, or '' and why none was found.
+
+  Args:
+    format: a name that `find` knows.
+    text: a whole completion.
+    functions: of the environment, for formats in which they are called.
+
+  Returns:
+    `(action, None)` or `('', error)`; the error is a sentence for the policy.
+  """
+  return find(format).read(text, functions)
+
+
+def write(format: str, action: str, functions: Functions = ()) -> str:
+  """A completion that says `action`, without a thought.
+
+  Args:
+    format: a name that `find` knows.
+    action: as an environment reads it.
+    functions: of the environment, for formats in which they are called.
+
+  Raises:
+    ValueError: no function stands for the action.
+  """
+  return find(format).write(action, functions)
+
+
+def _write_call(action: str, functions: Functions) -> str:
+  name, arguments = functions_lib.call_of(functions, action)
+  call = {'name': name, 'arguments': arguments}
+  return json.dumps(call, ensure_ascii=False)
+
+
+def _write_code(action: str, functions: Functions) -> str:
+  name, arguments = functions_lib.call_of(functions, action)
+  return f'{name}({", ".join(f"{k}={v!r}" for k, v in arguments.items())})'
+
+
+def _textual(
+    read: Callable[[str], Reading],
+    written: str,
+    full: str,
+    compact: str | None = None,
+    *,
+    marked: bool = True,
+) -> Format:
+  """A format that says the action itself."""
+  return Format(
+      read=lambda text, functions: read(text),
+      write=lambda action, functions: written.format(action=action),
+      full=full,
+      compact=compact,
+      marked=marked,
+  )
+
+
+FORMATS: Mapping[str, Format] = {
+    'react': _textual(
+        actions.parse_react,
+        'Thought:\n\nAction:\n{action}',
+        """\
+Answer every time with one thought and one action, in this form and nothing \
+else:
+Thought:
+what you think
+
+Action:
+the action""",
+        ' Thought: ... Action: ...',
+    ),
+    'plain': _textual(
+        actions.parse_plain,
+        '{action}',
+        'Answer every time with one action and nothing else.',
+        marked=False,
+    ),
+    'raw': _textual(
+        actions.parse_raw,
+        '{action}',
+        'Answer every time with one action.',
+        marked=False,
+    ),
+    'tags': _textual(
+        actions.parse_tags,
+        '<action>{action}</action>',
+        """\
+Think first if you like. End every answer with one action, in this form:
+<action>the action</action>""",
+        ' <action>...</action>',
+    ),
+    'fenced': _textual(
+        actions.parse_fenced,
+        '```\n{action}\n```',
+        """\
+Think first if you like. End every answer with one action on a line of its own, \
+in this form:
+```
+the action
+```""",
+        ' ```...```',
+    ),
+    'function_calling': Format(
+        actions.parse_function_calling,
+        _write_call,
+        """\
+You act by calling functions. Each stands for one of these actions:
+{functions}
+Think first if you like. End every answer with one call, as a JSON object in \
+this form:
+{"name": "the function", "arguments": {"parameter": "value"}}""",
+        ' {"name": ..., "arguments": {...}}',
+        calls=True,
+    ),
+    'code': Format(
+        actions.parse_code,
+        _write_code,
+        """\
+You act by calling Python functions. Each stands for one of these actions:
+{functions}
+Answer every time with one call and nothing else; write texts and numbers \
+themselves as arguments. What you think belongs in comments before it, in this \
+form:
+# what you think
+function(parameter=value)""",
+        ' function(parameter=value)',
+        calls=True,
+    ),
+}
