@@ -141,6 +141,21 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Judge:
   Raises:
     ConfigError: it is not set, or its file cannot be used.
   """
+  return Judge(read_options(environment)[0])
+
+
+def read_options(
+    environment: Mapping[str, str], **texts: str
+) -> tuple[ChatOptions, dict[str, str]]:
+  """The endpoint that the variable AGENTRL_JUDGE describes, and texts beside it.
+
+  Args:
+    environment: with the variable.
+    **texts: further fields that its file may have, and what they are without.
+
+  Raises:
+    ConfigError: it is not set, or its file cannot be used.
+  """
   path = environment.get(VARIABLE, '')
   if not path:
     raise ConfigError(
@@ -148,26 +163,36 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Judge:
         ' {"url": "https://HOST/v1", "model": "NAME"}.'
     )
   try:
-    options = json.loads(pathlib.Path(path).read_bytes())
+    values = json.loads(pathlib.Path(path).read_bytes())
   except (OSError, ValueError, RecursionError) as error:
     raise ConfigError(f'{VARIABLE}={path} cannot be read: {error}') from error
   try:
-    return Judge(_options(options))
+    found = _split(values, texts)
+    found[0].check()
+    found[0].check_named()
+    return found
   except ConfigError as error:
     raise ConfigError(f'{VARIABLE}={path}: {error}') from error
 
 
-def _options(options: Any) -> ChatOptions:
+def _split(
+    values: Any, texts: Mapping[str, str]
+) -> tuple[ChatOptions, dict[str, str]]:
   names = [field.name for field in dataclasses.fields(ChatOptions)]
-  if not isinstance(options, dict):
+  names += texts
+  if not isinstance(values, dict):
     raise ConfigError(f'it must hold a JSON object of {", ".join(names)}.')
-  unknown = [name for name in options if name not in names]
+  unknown = [name for name in values if name not in names]
   if unknown:
     raise ConfigError(
         f'unknown fields {", ".join(unknown)}; known: {", ".join(names)}.'
     )
+  own = {name: values.pop(name, text) for name, text in texts.items()}
+  for name, text in own.items():
+    if not isinstance(text, str) or not text.strip():
+      raise ConfigError(f'{name} must be a text, got {text!r}.')
   try:
-    return msgspec.convert({**_DEFAULTS, **options}, ChatOptions)
+    return msgspec.convert({**_DEFAULTS, **values}, ChatOptions), own
   except msgspec.ValidationError as error:
     raise ConfigError(str(error)) from error
 
