@@ -39,6 +39,7 @@ ARGS = {
     'babyai_grpo': RECIPES,
     'sciworld_grpo': RECIPES,
     'searchqa_grpo': (*RECIPES, 'horizon=fixed', 'horizon=fixed,tiny'),
+    'gymnasium_laptop': RECIPES,
     'miniwob_grpo': RECIPES,
     'webarena_grpo': RECIPES,
     'textcraft_laptop': RECIPES,

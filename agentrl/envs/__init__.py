@@ -19,7 +19,7 @@ ENVS = {
         'miniwob',
         'webarena',
     )
-}
+} | {name: f'agentrl.envs.adapters.{name}:SPEC' for name in ('gymnasium',)}
 
 
 def get(name: str) -> EnvSpec:

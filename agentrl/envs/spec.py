@@ -83,6 +83,8 @@ class EnvSpec:
     requirements: files that have them: names of those in
       third_party/requirements, or paths of one's own.
     programs: what it starts beside Python.
+    specialise: gives, from the options, fields of this value that they decide, such as
+      `words` and `functions` of what others wrote; None: they decide none.
   """
 
   name: str
@@ -111,6 +113,7 @@ class EnvSpec:
   packages: tuple[str, ...] = ()
   requirements: tuple[str | pathlib.Path, ...] = ()
   programs: tuple[Program, ...] = ()
+  specialise: Callable[..., Mapping[str, Any]] | None = None
 
   def __post_init__(self):
     if type(self.data_version) is not int or self.data_version < 1:
@@ -127,6 +130,18 @@ class EnvSpec:
     for name in of_options:
       if name not in self.options:
         raise ConfigError(f'{self.name}: there is no option {name!r}.')
+
+  def under(self, **options: Any) -> 'EnvSpec':
+    """This environment as these options make it, see `specialise`.
+
+    Raises:
+      ConfigError: an option is unknown or wrong.
+    """
+    checked = self.check_options(options)
+    if self.specialise is None:
+      return self
+    with self._own_code('specialise'):
+      return dataclasses.replace(self, **self.specialise(**checked))
 
   def open(self, **options: Any) -> EnvFactory:
     """The factory of its environments. Imports their packages only now.

@@ -21,7 +21,7 @@ class TaskLists:
     Raises:
       ConfigError: there is no such environment.
     """
-    self.spec = envs.get(env.name)
+    self.spec = envs.get(env.name).under(**env.options)
     self.name = self.spec.name
     self._env = env
     self._task_file = task_file

@@ -100,6 +100,13 @@ CASES = {
         ),
         digest='4c6452da09a32264',
     ),
+    'gymnasium': Case(
+        env_name='gymnasium',
+        tasks=range(2000, 2080),
+        actions=('left', 'down', 'right', 'up', 'dance'),
+        options={'kwargs': {'is_slippery': False}},
+        digest='05b2d74ac34f06ad',
+    ),
     'miniwob': Case(
         env_name='miniwob',
         tasks=(13_000, 13_001, 13_002, 13_003),

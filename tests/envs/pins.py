@@ -146,6 +146,19 @@ def miniwob() -> Digests:
   }
 
 
+def gymnasium() -> Digests:
+  """Worlds and starts of the first tasks of each split, where we describe them."""
+  from agentrl.envs.adapters import gymnasium as adapter
+
+  def shown() -> Iterator[Any]:
+    for name in sorted(adapter.TOLD):
+      env = adapter.Gym(name, {}, None, None)
+      for task_id in (0, 1, 1000, 2000, 2001):
+        yield [name, task_id, env.reset(task_id, 0)]
+
+  return {'lists': of(splits('gymnasium', [{}])), 'starts': of(shown())}
+
+
 def webarena(
     *,
     injected: bool = False,
@@ -250,6 +263,7 @@ DIGESTS: Mapping[str, Callable[[], Digests]] = {
     'babyai': babyai,
     'sciworld': sciworld,
     'searchqa': searchqa,
+    'gymnasium': gymnasium,
     'miniwob': miniwob,
     'webarena': webarena,
     'webarena, injected': functools.partial(webarena, injected=True),

@@ -1,0 +1,1 @@
+"""Environments that others wrote, each behind one file: their package, our `SPEC`."""
