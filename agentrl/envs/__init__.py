@@ -19,7 +19,10 @@ ENVS = {
         'miniwob',
         'webarena',
     )
-} | {name: f'agentrl.envs.adapters.{name}:SPEC' for name in ('gymnasium',)}
+} | {
+    name: f'agentrl.envs.adapters.{name}:SPEC'
+    for name in ('gymnasium', 'reasoning_gym')
+}
 
 
 def get(name: str) -> EnvSpec:

@@ -107,6 +107,13 @@ CASES = {
         options={'kwargs': {'is_slippery': False}},
         digest='05b2d74ac34f06ad',
     ),
+    'reasoning_gym': Case(
+        env_name='reasoning_gym',
+        tasks=range(0, 80),
+        actions=('12', 'I do not know.'),
+        options={'attempts': 4},
+        digest='9eecd4b167264f28',
+    ),
     'miniwob': Case(
         env_name='miniwob',
         tasks=(13_000, 13_001, 13_002, 13_003),

@@ -159,6 +159,19 @@ def gymnasium() -> Digests:
   return {'lists': of(splits('gymnasium', [{}])), 'starts': of(shown())}
 
 
+def reasoning_gym() -> Digests:
+  """Questions of the first tasks of each split of a few datasets."""
+  from agentrl.envs.adapters import reasoning_gym as adapter
+
+  def asked() -> Iterator[Any]:
+    for name in ('chain_sum', 'gcd', 'word_sorting'):
+      env = adapter.Questions(name, {}, 1)
+      for task_id in (0, 1, 100_000, 200_000):
+        yield [name, task_id, env.reset(task_id, 0), env.expert_action()]
+
+  return {'lists': of(splits('reasoning_gym', [{}])), 'asked': of(asked())}
+
+
 def webarena(
     *,
     injected: bool = False,
@@ -264,6 +277,7 @@ DIGESTS: Mapping[str, Callable[[], Digests]] = {
     'sciworld': sciworld,
     'searchqa': searchqa,
     'gymnasium': gymnasium,
+    'reasoning_gym': reasoning_gym,
     'miniwob': miniwob,
     'webarena': webarena,
     'webarena, injected': functools.partial(webarena, injected=True),

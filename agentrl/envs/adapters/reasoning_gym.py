@@ -1,0 +1,121 @@
+"""reasoning-gym: questions that are made without end, and answers that it checks.
+
+`env.options.dataset` names one of its datasets, `config` sets fields of it. A task is a
+question; the policy may try `attempts` times, and is told that it was wrong.
+"""
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from agentrl.envs import base
+from agentrl.envs.dialect import Dialect
+from agentrl.envs.prompts import Words
+from agentrl.envs.spec import EnvSpec
+from agentrl.errors import ConfigError, EnvError
+from agentrl.types import StepResult
+
+_OF_SPLIT = 100_000  # task ids; each split is a dataset of its own seed
+_SIZES = {'train': 20_000, 'dev': 1000, 'test': 1000}
+_FIRST = {split: i * _OF_SPLIT for i, split in enumerate(_SIZES)}
+_WRONG = 'This is not right.'
+
+
+class Questions:
+  """One question at a time; see `base.Env`."""
+
+  def __init__(self, dataset: str, config: Mapping[str, Any], attempts: int):
+    self._data = datasets(dataset, tuple(sorted(config.items())))
+    self._attempts = attempts
+
+  def reset(self, task_id: int, seed: int) -> str:
+    del seed  # nothing is left to chance
+    split, index = divmod(task_id, _OF_SPLIT)
+    sizes = list(_SIZES.values())
+    if not (0 <= split < len(sizes) and index < sizes[split]):
+      raise EnvError(f'reasoning_gym has no task {task_id}.')
+    self._of = self._data[split]
+    self._item = self._of[index]
+    self._left = self._attempts
+    self._text = str(self._item['question'])
+    return self._text
+
+  def observation(self) -> str:
+    return self._text
+
+  def step(self, action: str) -> StepResult:
+    self._left -= 1
+    score = float(self._of.score_answer(action.strip(), self._item))
+    right = score >= 1.0
+    over = right or not self._left
+    self._text = 'Right.' if right else _WRONG
+    # What a wrong answer is worth in part counts once, at the end.
+    return StepResult(self._text, score if over else 0.0, over, success=right)
+
+  def available_actions(self) -> list[str]:
+    return ['{text}']
+
+  def expert_action(self) -> str:
+    answer = self._item['answer']
+    if answer is None:
+      raise EnvError('reasoning_gym gives no answer to this question.')
+    return str(answer)
+
+  def close(self) -> None:
+    pass
+
+
+@functools.cache
+def datasets(name: str, config: tuple[tuple[str, Any], ...]) -> tuple[Any, ...]:
+  """The dataset of each split.
+
+  Raises:
+    ConfigError: there is none of this name, or it has no such fields.
+  """
+  import reasoning_gym
+
+  try:
+    return tuple(
+        reasoning_gym.create_dataset(
+            name, **{'size': size, 'seed': seed, **dict(config)}
+        )
+        for seed, size in enumerate(_SIZES.values())
+    )
+  except (ValueError, TypeError, AssertionError) as error:
+    raise ConfigError(f'env.options.dataset={name!r}: {error}') from error
+
+
+def _open(**options: Any) -> base.EnvFactory:
+  for name in ('size', 'seed'):
+    if name in options['config']:
+      raise ConfigError(
+          f'env.options.config: {name} is what splits and tasks decide; leave'
+          ' it out.'
+      )
+  datasets(options['dataset'], tuple(sorted(options['config'].items())))
+  return base.independent(Questions, options, inline=('reset', 'step'))
+
+
+def _tasks(split: str) -> range:
+  return range(_FIRST[split], _FIRST[split] + _SIZES[split])
+
+
+SPEC = EnvSpec(
+    name='reasoning_gym',
+    dialect=Dialect(success=lambda total: total >= 1.0),
+    words=Words(
+        full='You are asked a question. Your action is the answer alone.',
+        compact='Answer.',
+    ),
+    options={'dataset': 'chain_sum', 'config': {}, 'attempts': 1},
+    meanings={
+        'dataset': 'name of a dataset of reasoning-gym',
+        'config': 'fields of it',
+        'attempts': 'answers that may be tried',
+    },
+    open_factory=_open,
+    list_tasks=_tasks,
+    success='reasoning-gym scores the answer with 1.',
+    packages=('reasoning_gym',),
+    requirements=('adapters',),
+)
