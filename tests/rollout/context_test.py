@@ -288,3 +288,27 @@ def test_a_policy_over_messages_counts_no_tokens(kind):
   options = AgentOptions(context=ContextOptions(kind=kind))
   with pytest.raises(ConfigError, match='counts tokens, .* a policy over mes'):
     make_text_agent(envs.get('textcraft'), options)
+
+
+OWN = """
+from agentrl.rollout.contexts import window
+from agentrl.rollout.contexts.base import Context
+
+one = lambda options: Context(window.window(1))
+none = lambda options: None
+breaks = lambda options: 1 / 0
+"""
+
+
+def test_a_context_policy_of_ones_own(tmp_path):
+  path = tmp_path / 'mine.py'
+  path.write_text(OWN)
+  found = context.make(ContextOptions(kind=f'{path}:one'))
+  view = EpisodeView(PROMPT, turns(3), None)
+  assert found.next_segment(view).opening('') == (
+      window.window(1)(view).opening('')
+  )
+  with pytest.raises(ConfigError, match='none gives NoneType, not a Context'):
+    context.make(ContextOptions(kind=f'{path}:none'))
+  with pytest.raises(ConfigError, match='breaks: ZeroDivisionError'):
+    context.make(ContextOptions(kind=f'{path}:breaks'))
