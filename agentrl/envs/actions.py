@@ -104,6 +104,51 @@ def parse_function_calling(text: str, functions: Functions) -> Reading:
   return functions_lib.action_of(functions, call[names[0]], arguments)
 
 
+def parse_tool(
+    text: str,
+    functions: Functions,
+    *,
+    before: str,
+    name: str,
+    arguments: str,
+    after: str,
+) -> Reading:
+  """A call as a model's chat template writes it, and nothing behind it.
+
+  Args:
+    text: a completion outside of its reasoning; words may stand before the call.
+    functions: of the environment.
+    before: the text before the JSON object of a call.
+    name: its key of the function's name.
+    arguments: its key of the arguments.
+    after: the text behind it.
+  """
+  start, end = before.strip(), after.strip()
+  for mark in filter(None, (start, end)):
+    if text.count(mark) != 1:
+      return '', _not_once(mark, text.count(mark))
+  inside, rest = text, ''
+  if start:
+    inside = inside.partition(start)[2]
+  if end:
+    inside, _, rest = inside.partition(end)
+  if rest.strip():
+    return '', f'something stands behind "{end}".'
+  inside = inside.strip()
+  if not inside.startswith('{'):
+    return '', 'it has no JSON object.' if start else 'it is no JSON object.'
+  call, error = _json_object(inside)
+  if error is not None:
+    return '', error
+  if not inside.endswith('}'):
+    return '', 'something stands behind its JSON object.'
+  if call.keys() != {name, arguments}:
+    return '', f'its JSON must have "{name}" and "{arguments}", and no more.'
+  if not isinstance(call[arguments], dict):
+    return '', f'its "{arguments}" must be a JSON object.'
+  return functions_lib.action_of(functions, call[name], call[arguments])
+
+
 def parse_code(text: str, functions: Functions) -> Reading:
   """A call as one Python expression of literals; it is read, never run.
 

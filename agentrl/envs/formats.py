@@ -1,5 +1,6 @@
 """Formats in which a policy says its actions: how they are read, written, explained."""
 
+import functools
 import json
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -24,6 +25,8 @@ class Format(NamedTuple):
       None: a policy that learns from episodes needs neither.
     calls: whether actions are calls of the environment's functions.
     marked: whether nothing is written in it by chance.
+    tools: whether the model's chat template tells the functions, and says how they
+      are called, see `tools`.
   """
 
   read: Callable[[str, Functions], Reading]
@@ -32,6 +35,7 @@ class Format(NamedTuple):
   compact: str | None = None
   calls: bool = False
   marked: bool = True
+  tools: bool = False
 
 
 def find(name: str) -> Format:
@@ -76,6 +80,37 @@ def write(format: str, action: str, functions: Functions = ()) -> str:
     ValueError: no function stands for the action.
   """
   return find(format).write(action, functions)
+
+
+def tools(before: str, name: str, arguments: str, after: str) -> Format:
+  """Calls as a chat template writes them: text, a JSON object, text.
+
+  Args:
+    before: the text before the object.
+    name: key of the function's name.
+    arguments: key of the arguments.
+    after: the text behind the object.
+  """
+
+  def write(action: str, functions: Functions) -> str:
+    called, values = functions_lib.call_of(functions, action)
+    call = {name: called, arguments: values}
+    return f'{before}{json.dumps(call, ensure_ascii=False)}{after}'
+
+  read = functools.partial(
+      actions.parse_tool,
+      before=before,
+      name=name,
+      arguments=arguments,
+      after=after,
+  )
+  return Format(
+      read=read,
+      write=write,
+      full='You act by calling one function at a time.',
+      calls=True,
+      tools=True,
+  )
 
 
 def _write_call(action: str, functions: Functions) -> str:
@@ -164,6 +199,8 @@ this form:
         ' {"name": ..., "arguments": {...}}',
         calls=True,
     ),
+    # Of Qwen's and Hermes' models; an agent takes those of its model's template.
+    'tools': tools('<tool_call>\n', 'name', 'arguments', '\n</tool_call>'),
     'code': Format(
         actions.parse_code,
         _write_code,

@@ -5,12 +5,24 @@ the text that a call stands for.
 """
 
 import dataclasses
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+_LONGEST_REASON = 200
 _SHOWN = 60  # characters of a name or a value that a reason repeats
 _MOST = 10**9  # no count is larger, and Python refuses to write some that are
+# Types of JSON Schema in Python's words.
+_KINDS = {
+    'string': 'str',
+    'integer': 'int',
+    'number': 'float',
+    'boolean': 'bool',
+    'array': 'list',
+    'object': 'dict',
+    'null': 'None',
+}
 # Control characters and lone surrogates, which no text has.
 _NO_TEXT = re.compile('[\x00-\x1f\x7f-\x9f\ud800-\udfff]')
 
@@ -24,20 +36,29 @@ class Function:
     forms: the texts that a call may stand for, with each parameter in braces; a
       call has exactly the arguments of one of them. The fullest comes first.
     numbers: the parameters that are whole numbers; the others are texts.
+    description: what it does, for a policy.
+    schema: the JSON Schema of its arguments, an object's, in place of `forms`: a call
+      then stands for its own JSON, see `called`.
   """
 
   name: str
-  forms: tuple[str, ...]
+  forms: tuple[str, ...] = ()
   numbers: tuple[str, ...] = ()
+  description: str = ''
+  schema: Mapping[str, Any] | None = None
 
   @property
   def parameters(self) -> tuple[str, ...]:
     """Names, in the order in which arguments without one are taken."""
+    if self.schema is not None:
+      return tuple(self.schema.get('properties', ()))
     return _parameters(self.forms[0])
 
   @property
   def required(self) -> tuple[str, ...]:
     """The parameters that every form has."""
+    if self.schema is not None:
+      return tuple(self.schema.get('required', ()))
     return tuple(
         name
         for name in self.parameters
@@ -48,11 +69,37 @@ class Function:
   def signature(self) -> str:
     """For a policy: `get(count: int, item: str)`."""
     parts = [
-        f'{x}: {"int" if x in self.numbers else "str"}'
-        + ('' if x in self.required else ' = None')
+        f'{x}: {self._kind(x)}' + ('' if x in self.required else ' = None')
         for x in self.parameters
     ]
     return f'{self.name}({", ".join(parts)})'
+
+  def _kind(self, parameter: str) -> str:
+    if self.schema is None:
+      return 'int' if parameter in self.numbers else 'str'
+    kind = self.schema['properties'][parameter].get('type', 'any')
+    return _KINDS.get(kind, 'any') if isinstance(kind, str) else 'any'
+
+  @property
+  def tool(self) -> dict[str, Any]:
+    """The function as a tool of OpenAI's API."""
+    schema = self.schema
+    if schema is None:
+      kind = lambda x: 'integer' if x in self.numbers else 'string'
+      schema = {
+          'type': 'object',
+          'properties': {x: {'type': kind(x)} for x in self.parameters},
+          'required': list(self.required),
+      }
+    description = self.description or ' or '.join(map(_plain, self.forms))
+    return {
+        'type': 'function',
+        'function': {
+            'name': self.name,
+            'description': description,
+            'parameters': dict(schema),
+        },
+    }
 
 
 Functions = Sequence[Function]
@@ -70,6 +117,8 @@ def action_of(
   if not isinstance(name, str) or name not in by_name:
     return '', f'unknown function {_short(name)}; known: {", ".join(by_name)}.'
   function = by_name[name]
+  if function.schema is not None:
+    return _checked(function, arguments)
   for key in arguments:
     if key not in function.parameters:
       return '', (
@@ -100,6 +149,8 @@ def call_of(functions: Functions, action: str) -> tuple[str, dict[str, Any]]:
   Raises:
     ValueError: no function stands for it.
   """
+  if (call := called(functions, action)) is not None:
+    return call
   for function in functions:
     for form in function.forms:
       match = re.fullmatch(_pattern(function, form), action)
@@ -112,10 +163,55 @@ def call_of(functions: Functions, action: str) -> tuple[str, dict[str, Any]]:
   raise ValueError(f'No function stands for the action {_short(action)}.')
 
 
+def _checked(
+    function: Function, arguments: Mapping[str, Any]
+) -> tuple[str, str | None]:
+  """The JSON of a call whose arguments a schema takes, or '' and why it does not."""
+  assert function.schema is not None
+  # Imported late: most environments have no schema.
+  import jsonschema
+
+  checker = jsonschema.Draft202012Validator(function.schema)
+  try:
+    error = jsonschema.exceptions.best_match(checker.iter_errors(arguments))
+  except RecursionError:
+    return '', f'arguments of {function.name} are too deep.'
+  if error is not None:
+    where = ''.join(f'[{key!r}]' for key in error.absolute_path)
+    what = ' '.join(error.message.split())[:_LONGEST_REASON]
+    return '', f'arguments{where} of {function.name}: {what}.'
+  call = {'name': function.name, 'arguments': dict(arguments)}
+  action = json.dumps(call, ensure_ascii=False)
+  try:
+    action.encode()
+  except UnicodeEncodeError:
+    return '', f'arguments of {function.name} must be readable text.'
+  return action, None
+
+
+def called(
+    functions: Functions, action: str
+) -> tuple[str, dict[str, Any]] | None:
+  """Name and arguments of a call that stands for its own JSON; None: it is none."""
+  if not action.startswith('{'):
+    return None
+  try:
+    call = json.loads(action)
+  except (ValueError, RecursionError):
+    return None
+  names = {x.name for x in functions if x.schema is not None}
+  if not isinstance(call, dict) or call.keys() != {'name', 'arguments'}:
+    return None
+  if call['name'] not in names or not isinstance(call['arguments'], dict):
+    return None
+  return call['name'], call['arguments']
+
+
 def describe(functions: Functions) -> str:
   """One line a function, for the policy: how it is called and what it means."""
   return '\n'.join(
-      f'- {function.signature}: {" or ".join(map(_plain, function.forms))}'
+      f'- {function.signature}: '
+      + (function.description or ' or '.join(map(_plain, function.forms)))
       for function in functions
   )
 

@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
+from agentrl.envs import formats
+from agentrl.envs.formats import Format
 from agentrl.envs.functions import Functions
 from agentrl.envs.spec import EnvSpec
 from agentrl.inference.sampler import Policy
-from agentrl.rollout import seeds
+from agentrl.rollout import context as context_lib, seeds
 from agentrl.rollout.dialogue import Reading
 from agentrl.rollout.options import (
     FULL_CONTEXT,
@@ -39,6 +41,7 @@ class Agent(BaseAgent[Policy, Completion]):
       instructions: str,
       format: str,
       functions: Functions = (),
+      tools: Format | None = None,
       context: ContextOptions = FULL_CONTEXT,
       plan: PlanOptions = NO_PLAN,
       reflect: ReflectOptions = ONE_ATTEMPT,
@@ -50,6 +53,7 @@ class Agent(BaseAgent[Policy, Completion]):
       instructions: see `BaseAgent`.
       format: see `BaseAgent`.
       functions: see `BaseAgent`.
+      tools: see `BaseAgent`.
       context: see `BaseAgent`.
       plan: see `BaseAgent`.
       reflect: see `BaseAgent`.
@@ -58,6 +62,7 @@ class Agent(BaseAgent[Policy, Completion]):
         instructions=instructions,
         format=format,
         functions=functions,
+        tools=tools,
         has_system=chat.has_system,
         context=context,
         plan=plan,
@@ -216,11 +221,20 @@ def make_agent(
     tokenizer: of the policy.
     options: the way of talking.
   """
+  instructions = spec.instructions(options.format, options.instructions)
+  chosen, tools, told = formats.find(options.format), None, ()
+  if chosen.tools:
+    functions = (*spec.functions, *context_lib.make(options.context).functions)
+    told = [function.tool for function in functions]
+  chat = ChatFormat(tokenizer, options.template, options.date, told)
+  if chat.call is not None:
+    tools = formats.tools(*chat.call)
   return Agent(
-      ChatFormat(tokenizer, options.template, options.date),
-      instructions=spec.instructions(options.format, options.instructions),
+      chat,
+      instructions=instructions,
       format=options.format,
       functions=spec.functions,
+      tools=tools,
       context=options.context,
       plan=options.plan,
       reflect=options.reflect,

@@ -132,6 +132,23 @@ class AgentOptions:
 
   def check(self) -> None:
     fields.check_day('agent.date', self.date)
+    if self.format != 'tools':
+      return
+    # What follows a completion is then an answer of a tool, and no request of ours.
+    for path, value, plain in (
+        ('plan.kind', self.plan.kind, 'none'),
+        ('reflect.attempts', self.reflect.attempts, 1),
+    ):
+      if value != plain:
+        raise ConfigError(
+            f"agent.format='tools' has no place for agent.{path}={value!r}; use"
+            " 'function_calling'."
+        )
+    if self.context.kind == 'summary':
+      raise ConfigError(
+          "agent.format='tools' has no place for the request of a summary; use"
+          " 'function_calling', or agent.context.kind='window'."
+      )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 from agentrl.envs import formats, functions as functions_lib
+from agentrl.envs.formats import Format
 from agentrl.envs.functions import Functions
 from agentrl.envs.spec import EnvSpec
 from agentrl.errors import ConfigError, DataError
@@ -49,6 +50,7 @@ class BaseAgent(abc.ABC, Generic[AnyPolicy, AnyCompletion]):
       instructions: str,
       format: str,
       functions: Functions = (),
+      tools: Format | None = None,
       has_system: bool = True,
       context: ContextOptions = FULL_CONTEXT,
       plan: PlanOptions = NO_PLAN,
@@ -61,6 +63,7 @@ class BaseAgent(abc.ABC, Generic[AnyPolicy, AnyCompletion]):
         where there is no system role; left out when empty.
       format: how an action is written; a name that `envs.formats` knows.
       functions: of the environment, for formats in which they are called.
+      tools: how calls are read and written where the model's template says so.
       has_system: whether the policy takes a system message.
       context: parts of a long episode that the policy still sees; may add
         instructions and, where actions are called, functions.
@@ -70,9 +73,10 @@ class BaseAgent(abc.ABC, Generic[AnyPolicy, AnyCompletion]):
     self.context = context_lib.make(context)
     self.plan, self.reflect = plan, reflect
     words = [instructions, self.context.instructions]
-    self._format = formats.find(format)
-    if self._format.calls:
+    self._format = tools or formats.find(format)
+    if self._format.calls and not self._format.tools:
       words.append(functions_lib.describe(self.context.functions))
+    if self._format.calls:
       functions = (*functions, *self.context.functions)
     self._instructions = '\n\n'.join(filter(None, words))
     self._format_name = format
@@ -264,6 +268,11 @@ def make_text_agent(
     raise ConfigError(
         f'agent.template={options.template!r} has no effect on a policy over'
         ' messages, whose endpoint has its own; leave it out.'
+    )
+  if formats.find(options.format).tools:
+    raise ConfigError(
+        f"agent.format={options.format!r} is read by a model's chat template,"
+        ' which an endpoint of messages hides: use function_calling.'
     )
   if options.context.kind in context_lib.COUNTING:
     raise ConfigError(

@@ -19,12 +19,18 @@ and the probes compare ids: those of the appended parts with those of the whole
 rendering, which are transformers' `apply_chat_template(tokenize=True)`.
 
 Text of an environment never becomes a control token.
+
+Where the policy calls tools, the template is given their schemas, observations are
+answers of tools (messages of the user where a template changes those), and how a call
+is written is read off a conversation with one.
 """
 
 import datetime
 import functools
+import json
 import reprlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from absl import logging
 
@@ -62,6 +68,22 @@ _CONTENTS = (
 )
 
 
+class CallSyntax(NamedTuple):
+  """How a chat template writes the call of a tool: text, a JSON object, text.
+
+  Attributes:
+    before: the text before the object.
+    name: key of the tool's name.
+    arguments: key of the arguments.
+    after: the text behind the object.
+  """
+
+  before: str
+  name: str
+  arguments: str
+  after: str
+
+
 class ChatFormat:
   """The ids of a conversation: a prompt, then completions and observations.
 
@@ -71,6 +93,7 @@ class ChatFormat:
     end_id: the token that the template puts after a completion.
     stop_ids: ids on which sampling stops: `end_id` and the tokenizer's ends.
     has_system: True if the template takes a system message.
+    call: how it writes calls; None without tools.
   """
 
   def __init__(
@@ -78,6 +101,7 @@ class ChatFormat:
       tokenizer: Tokenizer,
       template: str | None = None,
       date: str | None = None,
+      tools: template_lib.Tools = (),
   ):
     """Reads and proves a template.
 
@@ -86,11 +110,13 @@ class ChatFormat:
       template: a name of `TEMPLATES`; None takes the tokenizer's own or,
         without one, ChatML.
       date: the day that the template is told, as YYYY-MM-DD; None: today.
+      tools: that the policy may call, as OpenAI's API has them.
 
     Raises:
       ChatTemplateError: the template cannot be rendered append-only, does not
         end a completion with one control token, or has an unknown name; or the
-        tokenizer has no boundary between tokens where a completion begins.
+        tokenizer has no boundary between tokens where a completion begins; or
+        the template has no place for tools, or no calls that are JSON.
     """
     if template is not None and template not in TEMPLATES:
       raise ChatTemplateError(
@@ -98,13 +124,16 @@ class ChatFormat:
       )
     self.tokenizer = tokenizer
     self._date = datetime.date.fromisoformat(date) if date else None
+    self._tools = tuple(tools)
+    self.call: CallSyntax | None = None
     own = tokenizer.chat_template
     if template is not None or own is None:
       self._adopt(TEMPLATES[template or 'chatml'])
       return
     try:
       if own not in TEMPLATES.values():
-        _try(own, tuple(tokenizer.special_tokens().items()))
+        special = tuple(tokenizer.special_tokens().items())
+        _try(own, special, json.dumps(self._tools))
       try:
         self._adopt(own)
       except ChatTemplateError:
@@ -125,8 +154,22 @@ class ChatFormat:
 
   def _adopt(self, source: str) -> None:
     """Reads and proves a template."""
+    if not self._tools:
+      self._adopt_with(source, 'user')
+      return
+    self._check_told(source)
+    try:
+      self._adopt_with(source, 'tool')
+    except ChatTemplateError:
+      # Such as Llama's, which writes an answer as JSON, or one that wants an id.
+      self._adopt_with(source, 'user')
+    self.call = self._finds_call(self._compile(source))
+
+  def _adopt_with(self, source: str, role: str) -> None:
+    """Reads and proves a template in which observations have this role."""
     self.source = source
-    self._render = self._compile(source)
+    render = self._compile(source)
+    self._render = lambda messages: render(_answered(messages, role))
     self._frame = functools.lru_cache(maxsize=_FRAMES)(self._find_frame)
     self._trims = {
         role: self._finds_trim(role) for role in ('user', 'assistant')
@@ -143,7 +186,50 @@ class ChatFormat:
 
   def _compile(self, source: str) -> template_lib.Renderer:
     return template_lib.compile_template(
-        source, self.tokenizer.special_tokens(), self._date
+        source, self.tokenizer.special_tokens(), self._date, self._tools
+    )
+
+  def _check_told(self, source: str) -> None:
+    """Refuses a template that has no place for tools."""
+    text = self._compile(source)([Message('user', 'x')])
+    names = [tool['function']['name'] for tool in self._tools]
+    missing = [name for name in names if name not in text]
+    if missing:
+      raise ChatTemplateError(
+          f'The chat template does not name the tool {missing[0]!r}: it has no'
+          " place for tools. agent.format='function_calling' explains them in"
+          " the instructions, and agent.template='chatml' has a place."
+      )
+
+  def _finds_call(self, render: template_lib.Renderer) -> CallSyntax:
+    """How the template writes a call, from a conversation with one."""
+    name, key, value = _marks(3)
+    history = [Message('user', 'x')]
+    call = {
+        'id': 'call00000',  # Mistral's have nine letters and digits
+        'type': 'function',
+        'function': {'name': name, 'arguments': {key: value}},
+    }
+    asked = {'role': 'assistant', 'content': '', 'tool_calls': [call]}
+    text = render([*history, asked, Message('user', 'y')])
+    written = text.removeprefix(render(history))
+    pieces = self.tokenizer.split_special(written)
+    body = pieces[0][0] if pieces and pieces[0][1] is None else ''
+    found = _json_with(body, name)
+    if found is not None:
+      start, stop, value = found
+      keys = {
+          'name': [k for k, x in value.items() if x == name],
+          'arguments': [k for k, x in value.items() if isinstance(x, dict)],
+      }
+      if all(len(x) == 1 for x in keys.values()) and len(value) == 2:
+        return CallSyntax(
+            body[:start], keys['name'][0], keys['arguments'][0], body[stop:]
+        )
+    raise ChatTemplateError(
+        f'The chat template writes a call as {written[:80]!r}: no JSON object'
+        ' of a name and arguments without control tokens.'
+        " agent.format='function_calling' needs no such template."
     )
 
   def _is_qwen3(self, source: str) -> bool:
@@ -448,10 +534,40 @@ def _marks(count: int) -> list[str]:
 
 
 @functools.lru_cache(maxsize=16)
-def _try(source: str, special_tokens: tuple[tuple[str, str], ...]) -> None:
+def _try(
+    source: str, special_tokens: tuple[tuple[str, str], ...], tools: str
+) -> None:
   """See `template.trial`; once for each template of a process."""
   probes = list(_conversations(has_system=True))
-  template_lib.trial(source, dict(special_tokens), probes)
+  tools = json.loads(tools)
+  template_lib.trial(source, dict(special_tokens), probes, tools)
+
+
+def _answered(messages: Sequence[Message], role: str) -> list[Message]:
+  """The messages; what the user says after the policy has this role."""
+  first = next(
+      (i for i, message in enumerate(messages) if message.role == 'assistant'),
+      len(messages),
+  )
+  return [
+      Message(role, message.content)
+      if i > first and message.role == 'user'
+      else message
+      for i, message in enumerate(messages)
+  ]
+
+
+def _json_with(text: str, word: str) -> tuple[int, int, dict[str, Any]] | None:
+  """Start, stop and value of the first JSON object that has `word` as a value."""
+  decoder = json.JSONDecoder()
+  for start in (i for i, letter in enumerate(text) if letter == '{'):
+    try:
+      value, stop = decoder.raw_decode(text, start)
+    except ValueError:
+      continue
+    if isinstance(value, Mapping) and word in value.values():
+      return start, stop, dict(value)
+  return None
 
 
 def _conversations(has_system: bool) -> Iterator[list[Message]]:

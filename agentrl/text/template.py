@@ -25,14 +25,56 @@ from jinja2 import ext, nodes
 from agentrl.errors import ChatTemplateError
 from agentrl.types import Message
 
-# ChatML without a default system prompt.
-CHATML = (
-    '{% for message in messages %}'
-    "{{ '<|im_start|>' + message.role + '\\n' + message.content"
-    " + '<|im_end|>\\n' }}"
-    '{% endfor %}'
-    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+# Tools as Qwen's and Hermes' models were taught them: in the system message, and an
+# answer as a message of the user.
+_TOOLS = (
+    "{% if tools %}{{ '<|im_start|>system\\n' }}{% if messages[0].role =="
+    " 'system' %}{{ messages[0].content + '\\n\\n' }}{% endif %}{{ '#"
+    ' Tools\\n\\nYou may call one or more functions to assist with the user'
+    ' query.\\n\\nYou are provided with function signatures within'
+    " <tools></tools> XML tags:\\n<tools>' }}{% for tool in tools %}{{ '\\n' +"
+    " (tool | tojson) }}{% endfor %}{{ '\\n</tools>\\n\\nFor each function"
+    ' call, return a json object with function name and arguments within'
+    ' <tool_call></tool_call> XML tags:\\n<tool_call>\\n{"name":'
+    ' <function-name>, "arguments":'
+    " <args-json-object>}\\n</tool_call><|im_end|>\\n' }}{% endif %}"
 )
+
+
+def _chatml(before: str = '', opening: str = '') -> str:
+  """ChatML without a default system prompt.
+
+  Args:
+    before: Jinja that stands before the content of an assistant's message.
+    opening: Jinja behind the generation prompt.
+  """
+  return (
+      _TOOLS
+      + '{% for message in messages %}'
+      "{% if message.role == 'tool' %}"
+      "{{ '<|im_start|>user\\n<tool_response>\\n' + message.content"
+      " + '\\n</tool_response><|im_end|>\\n' }}"
+      "{% elif not (tools and loop.first and message.role == 'system') %}"
+      "{{ '<|im_start|>' + message.role + '\\n' }}"
+      + (
+          "{% if message.role == 'assistant' %}" + before + '{% endif %}'
+          if before
+          else ''
+      )
+      + "{{ message.content or '' }}"
+      '{% for call in message.tool_calls or [] %}'
+      "{{ ('\\n' if message.content or not loop.first else '')"
+      ' + \'<tool_call>\\n{"name": "\' + call.function.name'
+      ' + \'", "arguments": \' + (call.function.arguments | tojson)'
+      " + '}\\n</tool_call>' }}{% endfor %}"
+      "{{ '<|im_end|>\\n' }}{% endif %}{% endfor %}"
+      "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}"
+      + opening
+      + '{% endif %}'
+  )
+
+
+CHATML = _chatml()
 
 # Qwen3's template, except that the reasoning of earlier turns stays: Qwen3's own
 # deletes it, and such a prompt is not the one that the policy went on from. As in
@@ -41,28 +83,16 @@ CHATML = (
 # without one: a recorded completion has exactly the tokens that are learnt. A
 # caller of an exported folder may still pass enable_thinking=False, which appends
 # the empty block.
-_NO_THOUGHT = "'<think>\\n\\n</think>\\n\\n'"
-QWEN3 = CHATML.replace(
-    '{% endif %}',
-    '{% if enable_thinking is defined and enable_thinking is false %}{{ '
+_NO_THOUGHT = "{{ '<think>\\n\\n</think>\\n\\n' }}"
+QWEN3 = _chatml(
+    opening='{% if enable_thinking is defined and enable_thinking is false %}'
     + _NO_THOUGHT
-    + ' }}{% endif %}{% endif %}',
+    + '{% endif %}'
 )
 
 # Qwen3 with thinking off: the generation prompt's empty block, Qwen3's sign for
 # it, stays before every completion.
-QWEN3_NO_THINK = (
-    '{% for message in messages %}'
-    "{{ '<|im_start|>' + message.role + '\\n' }}"
-    "{% if message.role == 'assistant' %}{{ "
-    + _NO_THOUGHT
-    + ' }}{% endif %}'
-    "{{ message.content + '<|im_end|>\\n' }}"
-    '{% endfor %}'
-    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' + "
-    + _NO_THOUGHT
-    + ' }}{% endif %}'
-)
+QWEN3_NO_THINK = _chatml(before=_NO_THOUGHT, opening=_NO_THOUGHT)
 
 # Limits of a trial. 400 short conversations take 0.1 s of processor time and a
 # tenth of the memory.
@@ -83,8 +113,10 @@ _RAISED = (
     ValueError,
 )
 
-# Renders messages and the generation prompt.
-Renderer = Callable[[Sequence[Message]], str]
+# Renders messages and the generation prompt. A mapping is a message as templates have
+# it, such as one with `tool_calls`.
+Renderer = Callable[[Sequence[Message | Mapping[str, Any]]], str]
+Tools = Sequence[Mapping[str, Any]]  # as OpenAI's API has them
 
 
 class _Generation(ext.Extension):
@@ -101,14 +133,15 @@ def compile_template(
     source: str,
     special_tokens: Mapping[str, str],
     date: datetime.date | None = None,
+    tools: Tools = (),
 ) -> Renderer:
   """A function that renders messages and the generation prompt.
 
   Args:
-    source: Jinja with the variables `messages` and `add_generation_prompt`, and
-      without tools.
+    source: Jinja with the variables `messages`, `tools` and `add_generation_prompt`.
     special_tokens: variables such as `bos_token`.
     date: the day, at midnight, that `strftime_now` formats; None: now.
+    tools: that the policy may call.
 
   Returns:
     The function, which raises ChatTemplateError with the template's message.
@@ -142,17 +175,17 @@ def compile_template(
         f'The chat template is not Jinja: {_words(error)}.'
     ) from error
 
-  def render(messages: Sequence[Message]) -> str:
+  def render(messages: Sequence[Message | Mapping[str, Any]]) -> str:
     try:
       return template.render(
-          messages=[{'role': m.role, 'content': m.content} for m in messages],
-          tools=None,
+          messages=[_plain(message) for message in messages],
+          tools=[dict(tool) for tool in tools] or None,
           documents=None,
           add_generation_prompt=True,
           **special_tokens,
       )
     except _RAISED as error:
-      roles = [message.role for message in messages]
+      roles = [_plain(message)['role'] for message in messages]
       raise ChatTemplateError(
           f'The chat template refuses messages of roles {roles}:'
           f' {_words(error)}.'
@@ -161,10 +194,18 @@ def compile_template(
   return render
 
 
+def _plain(message: Message | Mapping[str, Any]) -> dict[str, Any]:
+  """A message as templates have it."""
+  if isinstance(message, Message):
+    return {'role': message.role, 'content': message.content}
+  return dict(message)
+
+
 def trial(
     source: str,
     special_tokens: Mapping[str, str],
     conversations: Sequence[Sequence[Message]],
+    tools: Tools = (),
 ) -> None:
   """Renders `conversations` in a process with limited time and memory.
 
@@ -179,6 +220,7 @@ def trial(
       source=source,
       special_tokens=dict(special_tokens),
       conversations=[[(m.role, m.content) for m in c] for c in conversations],
+      tools=list(tools),
   )
   root = str(pathlib.Path(__file__).parents[2])
   try:
@@ -221,7 +263,13 @@ def _try() -> None:
   _limit(resource.RLIMIT_CORE, 0)
   if sys.platform == 'linux':  # others refuse or ignore it
     _limit(resource.RLIMIT_AS, _MEMORY_BYTES)
-  render = _attempt(compile_template, job['source'], job['special_tokens'])
+  render = _attempt(
+      compile_template,
+      job['source'],
+      job['special_tokens'],
+      None,
+      job['tools'],
+  )
   for conversation in job['conversations'] if render else ():
     _attempt(render, [Message(*message) for message in conversation])
 

@@ -528,3 +528,143 @@ def test_a_format_that_breaks_is_named(own):
 def test_functions_cannot_be_called_where_there_are_none():
   with pytest.raises(ValueError, match="no functions to call in format 'code'"):
     prompts.instructions(babyai.WORDS, (), 'code')
+
+
+SEARCH = functions.Function(
+    'search',
+    description='Finds pages.',
+    schema={
+        'type': 'object',
+        'properties': {
+            'words': {'type': 'array', 'items': {'type': 'string'}},
+            'most': {'type': 'integer', 'minimum': 1},
+        },
+        'required': ['words'],
+        'additionalProperties': False,
+    },
+)
+HERMES = formats.FORMATS['tools']
+LLAMA = formats.tools('', 'name', 'parameters', '')
+
+
+def call(text, format=HERMES, table=(SEARCH,)):
+  return format.read(text, table)
+
+
+def test_a_call_of_a_schema_is_its_own_json():
+  text = (
+      '<tool_call>\n{"name": "search", "arguments": {"words": ["a",'
+      ' "b"]}}\n</tool_call>'
+  )
+  action, error = call(f'I look it up.\n{text}')
+  assert error is None
+  assert json.loads(action) == {
+      'name': 'search',
+      'arguments': {'words': ['a', 'b']},
+  }
+  assert HERMES.write(action, (SEARCH,)) == text
+  assert functions.called((SEARCH,), action) == (
+      'search',
+      {'words': ['a', 'b']},
+  )
+  assert SEARCH.signature == 'search(words: list, most: int = None)'
+
+
+def test_llamas_call_is_bare():
+  text = '{"name": "search", "parameters": {"words": ["a"]}}'
+  action, error = call(text, LLAMA)
+  assert error is None and LLAMA.write(action, (SEARCH,)) == text
+  assert call(f'Well: {text}', LLAMA)[1] == 'it is no JSON object.'
+
+
+def test_functions_without_a_schema_are_tools_as_well():
+  table = envs.get('textcraft').functions
+  tool = table[0].tool['function']
+  assert tool['name'] == 'get' and tool['description'] == 'get COUNT ITEM'
+  assert tool['parameters'] == {
+      'type': 'object',
+      'properties': {'count': {'type': 'integer'}, 'item': {'type': 'string'}},
+      'required': ['count', 'item'],
+  }
+  text = HERMES.write('get 2 oak logs', table)
+  assert call(text, table=table) == ('get 2 oak logs', None)
+
+
+@pytest.mark.parametrize(
+    'text, said',
+    [
+        ('search', 'there is no "<tool_call>"'),
+        (
+            '<tool_call>{}</tool_call><tool_call>{}</tool_call>',
+            'only one action',
+        ),
+        (
+            '<tool_call>{"name": "search", "arguments": {"words": []}}',
+            'no "</tool_',
+        ),
+        (
+            '<tool_call>{"name": "x", "arguments": {}}</tool_call>',
+            "unknown function 'x'",
+        ),
+        (
+            (
+                '<tool_call>{"name": "search", "arguments": {"words":'
+                ' 3}}</tool_call>'
+            ),
+            "arguments['words'] of search: 3 is not of type 'array'",
+        ),
+        (
+            '<tool_call>{"name": "search", "arguments": {}}</tool_call>',
+            "'words' is a required property",
+        ),
+        (
+            (
+                '<tool_call>{"name": "search", "arguments": {"words": [],'
+                ' "most": 0}}</tool_call>'
+            ),
+            '0 is less than the minimum of 1',
+        ),
+        (
+            '<tool_call>{"name": "search"}</tool_call>',
+            'must have "name" and "arg',
+        ),
+        (
+            '<tool_call>{"name": "search", "arguments": 1}</tool_call>',
+            'JSON object',
+        ),
+        ('<tool_call>[1]</tool_call>', 'it has no JSON object'),
+        (
+            (
+                '<tool_call>{"name": "search", "arguments": {"words":'
+                ' []}}</tool_call> so'
+            ),
+            'something stands behind',
+        ),
+        (
+            (
+                '<tool_call>{"name": "search", "arguments": {"words": []}}'
+                ' so</tool_call>'
+            ),
+            'something stands behind its JSON',
+        ),
+        (
+            (
+                '<tool_call>{"name": "search", "arguments": {"words":'
+                ' ["\\ud800"]}}</tool_call>'
+            ),
+            'must be readable text',
+        ),
+    ],
+)
+def test_what_is_no_call_is_explained(text, said):
+  action, error = call(text)
+  assert action == '' and said in error
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=60))
+def test_reading_tools_raises_nothing(text):
+  for format in (HERMES, LLAMA):
+    for around in (text, f'<tool_call>{text}</tool_call>', f'{{{text}}}'):
+      action, error = format.read(around, (SEARCH,))
+      assert (action == '') == (error is not None)

@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from agentrl.errors import ChatTemplateError
 from agentrl.text import template, tokenizer
-from agentrl.text.chat import ChatFormat
+from agentrl.text.chat import TEMPLATES, ChatFormat
 from agentrl.types import Message
 from tests import qwen3
 
@@ -17,6 +17,14 @@ SPECIALS = (
     *('<|begin|>', '<|header|>', '<|/header|>', '<|eot|>'),
 )
 
+# As most models have it, without tools.
+CHATML = (
+    '{% for message in messages %}'
+    "{{ '<|im_start|>' + message.role + '\\n' + message.content"
+    " + '<|im_end|>\\n' }}"
+    '{% endfor %}'
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+)
 # Hand-written, each with one habit of a family of models.
 TRIMS = (
     '{{ bos }}{% for m in messages %}<|header|>{{ m.role }}<|/header|>\n\n{{'
@@ -26,12 +34,12 @@ TRIMS = (
 DEFAULT_SYSTEM = (
     "{% if messages[0].role != 'system' %}"
     '<|im_start|>system\nYou help.<|im_end|>\n{% endif %}'
-    + template.CHATML
+    + CHATML
 )
 NO_SYSTEM = (
     "{% if messages[0].role == 'system' %}"
     "{{ raise_exception('System role not supported') }}{% endif %}"
-    + template.CHATML
+    + CHATML
 )
 SYSTEM_INSIDE_USER = (
     "{% if messages[0].role == 'system' %}"
@@ -42,7 +50,7 @@ SYSTEM_INSIDE_USER = (
     "{{ (system if loop.first else '') + m.content }}<|im_end|>\n{% endfor %}"
     "{{ '<|im_start|>assistant\\n' }}"
 )
-DROPS_REASONING = template.CHATML.replace(
+DROPS_REASONING = CHATML.replace(
     'message.content',
     "(message.content.split('</think>')[-1].lstrip('\\n')"
     " if message.role == 'assistant' else message.content)",
@@ -59,23 +67,21 @@ DROPS_REASONING_BEFORE_LAST_USER = (
     "{{ '<|im_start|>' + m.role + '\\n' + content + '<|im_end|>\\n' }}"
     "{% endfor %}{{ '<|im_start|>assistant\\n' }}"
 )
-NUMBERS_TURNS = template.CHATML.replace(
+NUMBERS_TURNS = CHATML.replace(
     "+ '\\n' +",
     "+ (loop.index | string if message.role == 'user' else '') + '\\n' +",
 )
-OPENS_REASONING = template.CHATML.replace(
+OPENS_REASONING = CHATML.replace(
     "'<|im_start|>assistant\\n'", "'<|im_start|>assistant\\n<think>\\n'"
 )
-SKIPS_EMPTY = template.CHATML.replace(
+SKIPS_EMPTY = CHATML.replace(
     '{{', "{% if message.content != '' %}{{", 1
 ).replace('{% endfor %}', '{% endif %}{% endfor %}', 1)
-READS_JSON_OBSERVATIONS = template.CHATML.replace(
+READS_JSON_OBSERVATIONS = CHATML.replace(
     'message.content', "(message.content | replace('{', '{{'))"
 )
-ENDS_IN_TEXT = template.CHATML.replace('<|im_end|>', ' END')
-REPEATS = template.CHATML.replace(
-    'message.content', 'message.content + message.content'
-)
+ENDS_IN_TEXT = CHATML.replace('<|im_end|>', ' END')
+REPEATS = CHATML.replace('message.content', 'message.content + message.content')
 
 
 @pytest.fixture(scope='module')
@@ -89,11 +95,11 @@ def chatml(tok):
   return ChatFormat(tok, template='chatml')
 
 
-def with_template(tok, source):
+def with_template(tok, source, **how):
   """A format over `tok` as if its model had this template."""
   tok = copy.copy(tok)
   tok.chat_template = source
-  return ChatFormat(tok)
+  return ChatFormat(tok, **how)
 
 
 def show(tok, ids):
@@ -424,7 +430,7 @@ def test_a_prompt_must_leave_the_word_to_the_policy(chatml):
 
 
 def test_a_content_that_a_template_treats_specially_is_refused(tok):
-  source = template.CHATML.replace(
+  source = CHATML.replace(
       'message.content', "(message.content | replace('secret', '***'))"
   )
   chat = with_template(tok, source)  # no probe says it
@@ -467,3 +473,81 @@ def test_templates_run_in_a_sandbox():
   render = template.compile_template("{{ ''.__class__.__mro__ }}", {})
   with pytest.raises(ChatTemplateError, match='unsafe'):
     render([user('x')])
+
+
+# What the policy may call.
+ADD = {
+    'type': 'function',
+    'function': {
+        'name': 'add',
+        'description': 'Adds two numbers.',
+        'parameters': {
+            'type': 'object',
+            'properties': {'a': {'type': 'integer'}, 'b': {'type': 'integer'}},
+        },
+    },
+}
+# Written anew from what the templates of these models are documented to do. Llama 3.1:
+# tools in the first message of the user, calls as bare JSON with `parameters`, answers
+# as JSON of role ipython.
+LLAMA = (
+    '{{ bos }}{% for m in messages %}'
+    "<|header|>{{ 'ipython' if m.role == 'tool' else m.role }}<|/header|>\n\n"
+    "{% if loop.first and tools %}{{ 'Functions:\n' }}{% for tool in tools %}"
+    "{{ tool | tojson(indent=4) + '\n\n' }}{% endfor %}{% endif %}"
+    '{% if m.tool_calls %}{% set call = m.tool_calls[0].function %}'
+    '{{ \'{"name": "\' + call.name + \'", "parameters": \' }}'
+    "{{ (call.arguments | tojson) + '}' }}"
+    "{% elif m.role == 'tool' %}{{ m.content | tojson }}"
+    '{% else %}{{ m.content | trim }}{% endif %}<|eot|>'
+    "{% endfor %}{{ '<|header|>assistant<|/header|>\\n\\n' }}"
+)
+# Mistral: calls behind a control token.
+CONTROLLED = CHATML.replace(
+    'message.content',
+    "(('<|begin|>' + (message.tool_calls[0].function | tojson))"
+    ' if message.tool_calls else message.content)',
+).replace(
+    '{% for message', '{% for tool in tools or [] %}{{ tool }}{% endfor %}'
+    '{% for message', 1
+)  # fmt: skip
+
+
+@pytest.mark.parametrize('name', TEMPLATES)
+def test_our_templates_tell_tools_as_qwens_do(tok, name):
+  chat = ChatFormat(tok, template=name, tools=[ADD])
+  assert chat.call == ('<tool_call>\n', 'name', 'arguments', '\n</tool_call>')
+  said = show(tok, chat.prompt([system('Be brief.'), user('2 + 2?')]))
+  assert said.startswith('<|im_start|>system\nBe brief.\n\n# Tools\n\n')
+  assert '<tools>\n{"type": "function", "function": {"name": "add"' in said
+  assert said.count('<|im_start|>system') == 1
+  assert show(tok, chat.observation('4', ended=True)).startswith(
+      '\n<|im_start|>user\n<tool_response>\n4\n</tool_response><|im_end|>\n'
+  )
+  # Without tools nothing has changed.
+  plain = ChatFormat(tok, template=name)
+  assert plain.call is None
+  assert '# Tools' not in show(tok, plain.prompt([user('2 + 2?')]))
+
+
+def test_a_templates_own_calls_are_read_off_it(tok):
+  chat = with_template(tok, LLAMA, tools=[ADD])
+  assert chat.call == ('', 'name', 'parameters', '')
+  assert '"Adds two numbers."' in show(tok, chat.prompt([user('2 + 2?')]))
+  # It would write an answer of a tool as JSON: that is a message of the user.
+  assert '<|header|>user<|/header|>\n\n4<|eot|>' in show(
+      tok, chat.observation('4', ended=True)
+  )
+
+
+@pytest.mark.parametrize(
+    'source, said',
+    [
+        (CHATML, "does not name the tool 'add': it has no place for tools"),
+        (CONTROLLED, 'no JSON object of a name and arguments without control'),
+    ],
+)
+def test_templates_without_tools_are_refused(tok, source, said):
+  with_template(tok, source)
+  with pytest.raises(ChatTemplateError, match=said):
+    with_template(tok, source, tools=[ADD])

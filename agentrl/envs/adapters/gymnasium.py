@@ -323,6 +323,7 @@ def _specialise(
   functions = tuple(
       Function(word.replace(' ', '_'), (word,)) for word in found.actions
   )
+  functions = functions or SPEC.functions
   return {'words': Words(full=found.goal, compact=id), 'functions': functions}
 
 
@@ -335,6 +336,7 @@ SPEC = EnvSpec(
     name='gymnasium',
     dialect=Dialect(success=lambda total: total > 0),
     words=Words(full='You act in an environment.', compact='Act.'),
+    functions=(Function('act', ('{action}',)),),
     specialise=_specialise,
     options={
         'id': 'FrozenLake-v1',

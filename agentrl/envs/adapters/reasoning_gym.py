@@ -10,6 +10,7 @@ from typing import Any
 
 from agentrl.envs import base
 from agentrl.envs.dialect import Dialect
+from agentrl.envs.functions import Function
 from agentrl.envs.prompts import Words
 from agentrl.envs.spec import EnvSpec
 from agentrl.errors import ConfigError, EnvError
@@ -107,6 +108,7 @@ SPEC = EnvSpec(
         full='You are asked a question. Your action is the answer alone.',
         compact='Answer.',
     ),
+    functions=(Function('answer', ('{text}',)),),
     options={'dataset': 'chain_sum', 'config': {}, 'attempts': 1},
     meanings={
         'dataset': 'name of a dataset of reasoning-gym',
