@@ -114,6 +114,24 @@ CASES = {
         options={'attempts': 4},
         digest='9eecd4b167264f28',
     ),
+    'mcp': Case(
+        env_name='mcp',
+        tasks=range(4),
+        actions=('{"name": "add", "arguments": {"a": 1, "b": 2}}', 'dance'),
+        options={
+            'server': (
+                sys.executable,
+                '-m',
+                'tests.envs.adapters.mcp_server',
+                'stdio',
+            ),
+            'tasks': str(ROOT / 'tests/envs/adapters/mcp_tasks.jsonl'),
+        },
+        warm_up=4,
+        episodes=8,
+        digest='',
+        mark='slow',  # each episode starts a server
+    ),
     'miniwob': Case(
         env_name='miniwob',
         tasks=(13_000, 13_001, 13_002, 13_003),

@@ -15,6 +15,7 @@ import dataclasses
 import functools
 import hashlib
 import json
+import pathlib
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -172,6 +173,14 @@ def reasoning_gym() -> Digests:
   return {'lists': of(splits('reasoning_gym', [{}])), 'asked': of(asked())}
 
 
+def mcp() -> Digests:
+  """How a file of tasks without splits is split."""
+  path = pathlib.Path(__file__).parent / 'adapters/mcp_tasks.jsonl'
+  spec = envs.get('mcp')
+  found = [list(spec.tasks(x, tasks=str(path))) for x in spec_lib.SPLITS]
+  return {'lists': of(found)}
+
+
 def webarena(
     *,
     injected: bool = False,
@@ -277,6 +286,7 @@ DIGESTS: Mapping[str, Callable[[], Digests]] = {
     'sciworld': sciworld,
     'searchqa': searchqa,
     'gymnasium': gymnasium,
+    'mcp': mcp,
     'reasoning_gym': reasoning_gym,
     'miniwob': miniwob,
     'webarena': webarena,

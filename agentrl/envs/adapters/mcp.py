@@ -1,0 +1,502 @@
+"""A server of the Model Context Protocol: its tools are actions.
+
+`env.options.server` is the command of a server that speaks over its standard streams (a
+process for each episode), or the URL of one that speaks streamable HTTP (a session for
+each). `env.options.tasks` names a file, a JSON object a line:
+
+    {"prompt": "How old is Ada?", "check": {"kind": "exact", "answer": "36"},
+     "expert": [{"name": "find", "arguments": {"who": "Ada"}},
+                {"name": "final_answer", "arguments": {"text": "36"}}]}
+
+`check.kind` is `exact` (but for case and blanks), `regex` (on the whole answer), `judge` (by
+meaning, with `env.options.judge`) or `function` (`check.function`, `module:NAME` or
+`FILE.py:NAME`, gets the answer, the task and a function that calls tools, and gives a number
+from 0 to 1). `expert` and `split` (train, dev or test) may be left out.
+"""
+
+import asyncio
+import concurrent.futures
+import contextlib
+import functools
+import inspect
+import json
+import pathlib
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from absl import logging
+
+from agentrl import plugins
+from agentrl.envs import functions as functions_lib
+from agentrl.envs.dialect import Dialect
+from agentrl.envs.functions import Function
+from agentrl.envs.prompts import Words
+from agentrl.envs.spec import SPLITS, EnvSpec
+from agentrl.errors import AgentrlError, ConfigError, EnvError, EnvFault
+from agentrl.types import StepResult
+
+ANSWER = Function(
+    'final_answer',
+    description='Gives your answer and ends the task.',
+    schema={
+        'type': 'object',
+        'properties': {'text': {'type': 'string'}},
+        'required': ['text'],
+        'additionalProperties': False,
+    },
+)
+_KINDS = ('exact', 'regex', 'judge', 'function')
+_FIELDS = ('prompt', 'check', 'expert', 'split')
+_MARGIN_S = 5.0  # beyond the SDK's own deadline
+_CLOSE_S = 5.0
+_MOST_TOOLS_PAGES = 100
+
+# Name and text of the result of a call.
+Ask = Callable[[str, Mapping[str, Any]], str]
+
+
+class Session:
+  """A connection to a server, in a task of its own of a loop that others share.
+
+  The SDK wants a connection to be opened, used and closed by one task.
+  """
+
+  def __init__(
+      self,
+      loop: asyncio.AbstractEventLoop,
+      server: str | Sequence[str],
+      timeout_s: float,
+  ):
+    """Connects.
+
+    Raises:
+      EnvError: the server cannot be reached, or does not answer in time.
+    """
+    self._loop, self._server, self._timeout_s = loop, server, timeout_s
+    self._calls: asyncio.Queue[Any] = asyncio.Queue()
+    self._ready: concurrent.futures.Future[list[Any]] = (
+        concurrent.futures.Future()
+    )
+    self._task = asyncio.run_coroutine_threadsafe(self._run(), loop)
+    try:
+      self.tools = self._wait(self._ready, 'does not start')
+    except EnvError:
+      self.close()
+      raise
+
+  def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
+    """The result of a tool, as the SDK has it.
+
+    Raises:
+      EnvError: the server does not answer in time, or is gone.
+    """
+    answer: concurrent.futures.Future[Any] = concurrent.futures.Future()
+    item = name, dict(arguments), answer
+    self._loop.call_soon_threadsafe(self._calls.put_nowait, item)
+    return self._wait(answer, f'does not answer {name}')
+
+  def close(self) -> None:
+    """Ends the connection, and a process that was started for it."""
+    self._loop.call_soon_threadsafe(self._calls.put_nowait, None)
+    try:
+      self._task.result(_CLOSE_S)
+    except concurrent.futures.TimeoutError:
+      self._task.cancel()
+    except Exception as error:  # `_run` has told whoever waits
+      logging.info('An MCP connection ended with %s', _words(error))
+
+  def _wait(self, future: concurrent.futures.Future[Any], what: str) -> Any:
+    try:
+      return future.result(self._timeout_s + _MARGIN_S)
+    except concurrent.futures.TimeoutError as error:
+      raise EnvError(
+          f'The MCP server {what} within {self._timeout_s:g} s.'
+      ) from error
+    except AgentrlError:
+      raise
+    except Exception as error:  # of the SDK: many kinds, some of them in groups
+      raise EnvError(f'The MCP server {what}: {_words(error)}') from error
+
+  async def _run(self) -> None:
+    from mcp import client as client_lib
+    from mcp.client.stdio import StdioServerParameters
+
+    server: Any = self._server
+    if not isinstance(server, str):
+      server = StdioServerParameters(command=server[0], args=list(server[1:]))
+    try:
+      async with client_lib.Client(
+          server, read_timeout_seconds=self._timeout_s
+      ) as client:
+        self._ready.set_result(await _all_tools(client))
+        while (item := await self._calls.get()) is not None:
+          name, arguments, answer = item
+          try:
+            answer.set_result(await client.call_tool(name, arguments))
+          except Exception as error:  # told to whoever asked
+            answer.set_exception(error)
+    except BaseException as error:  # told to whoever waits
+      if not self._ready.done():
+        self._ready.set_exception(error)
+        return
+      while not self._calls.empty():
+        item = self._calls.get_nowait()
+        if item is not None:
+          item[2].set_exception(error)
+
+
+async def _all_tools(client: Any) -> list[Any]:
+  tools, cursor = [], None
+  for _ in range(_MOST_TOOLS_PAGES):
+    page = await client.list_tools(cursor=cursor)
+    tools += page.tools
+    cursor = page.next_cursor
+    if cursor is None:
+      return tools
+  raise EnvFault(f'Its list of tools has over {_MOST_TOOLS_PAGES} pages.')
+
+
+def _words(error: BaseException) -> str:
+  """The innermost error of a group, in a line."""
+  while isinstance(error, BaseExceptionGroup):
+    error = error.exceptions[0]
+  text = ' '.join(str(error).split())[:300]
+  return f'{type(error).__name__}: {text}' if text else type(error).__name__
+
+
+class Connections:
+  """The factory of `Mcp`: its loop, and what each connection begins with."""
+
+  inline = ()
+  threads = 8  # they wait for servers
+
+  def __init__(self, **options: Any):
+    self._options = options
+    self.slots = options['episodes']
+    self._tasks = load_tasks(options['tasks'])
+    self._judge = None
+    if any(x['check']['kind'] == 'judge' for x in self._tasks):
+      if options['judge'] is None:
+        raise ConfigError(
+            'env.options.judge is not set, and a task is checked by one: name'
+            ' it, as in agentrl.evaluation.judge:fuzzy_match.'
+        )
+      self._judge = plugins.function(options['judge'], {}, 'env.options.judge=')
+    self._functions = functions(options['server'], options['timeout_s'])
+    self._loop = asyncio.new_event_loop()
+    self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+    self._thread.start()
+
+  def make(self) -> 'Mcp':
+    return Mcp(
+        lambda: Session(
+            self._loop, self._options['server'], self._options['timeout_s']
+        ),
+        self._tasks,
+        self._functions,
+        self._judge,
+        self._options['most_chars'],
+    )
+
+  def gauges(self) -> Mapping[str, float]:
+    return {}
+
+  def close(self) -> None:
+    self._loop.call_soon_threadsafe(self._loop.stop)
+    self._thread.join(_CLOSE_S)
+
+
+class Mcp:
+  """One task at a time; see `base.Env`."""
+
+  def __init__(
+      self,
+      connect: Callable[[], Session],
+      tasks: Sequence[Mapping[str, Any]],
+      functions: Sequence[Function],
+      judge: Callable[..., Any] | None,
+      most_chars: int,
+  ):
+    self._connect, self._tasks, self._functions = connect, tasks, functions
+    self._judge, self._most_chars = judge, most_chars
+    self._session: Session | None = None
+    self._text = ''
+
+  def reset(self, task_id: int, seed: int) -> str:
+    del seed  # what a server leaves to chance is its own
+    if not 0 <= task_id < len(self._tasks):
+      raise EnvError(
+          f'mcp has no task {task_id}; ids are 0 to {len(self._tasks) - 1}.'
+      )
+    self.close()
+    self._session = self._connect()
+    if as_functions(self._session.tools) != tuple(self._functions):
+      raise EnvFault(
+          'The tools of the MCP server are others than those that the policy'
+          ' was told: start the run again.'
+      )
+    self._task, self._done = self._tasks[task_id], 0
+    self._text = str(self._task['prompt'])
+    return self._text
+
+  def observation(self) -> str:
+    return self._text
+
+  def step(self, action: str) -> StepResult:
+    call = functions_lib.called(self._functions, action)
+    if call is None:
+      names = ', '.join(function.name for function in self._functions)
+      return self._say(f'This is no call of a tool. There are: {names}.')
+    name, arguments = call
+    if name == ANSWER.name:
+      worth = self._check(str(arguments.get('text', '')))
+      self._text = 'Your answer was taken.'
+      return StepResult(self._text, worth, True, success=worth >= 1.0)
+    self._done += 1
+    return self._say(self._ask(name, arguments))
+
+  def _say(self, text: str) -> StepResult:
+    self._text = text
+    return StepResult(text, 0.0, False)
+
+  def _ask(self, name: str, arguments: Mapping[str, Any]) -> str:
+    assert self._session is not None  # since a reset
+    result = self._session.call(name, arguments)
+    parts = [
+        getattr(part, 'text', None) or f'[{getattr(part, "type", "content")}]'
+        for part in result.content
+    ]
+    text = '\n'.join(parts)
+    if len(text) > self._most_chars:
+      cut = len(text) - self._most_chars
+      text = f'{text[: self._most_chars]}\n[{cut} characters were cut]'
+    if result.is_error:
+      return f'Error: {text}'
+    return text or '(nothing)'
+
+  def _check(self, answer: str) -> float:
+    check = self._task['check']
+    kind = check['kind']
+    if kind == 'exact':
+      plain = lambda text: ' '.join(str(text).casefold().split())
+      return float(plain(answer) == plain(check['answer']))
+    if kind == 'regex':
+      return float(
+          re.fullmatch(check['pattern'], answer.strip(), re.DOTALL) is not None
+      )
+    if kind == 'judge':
+      assert self._judge is not None  # the factory has refused to have none
+      right = self._judge(self._task['prompt'], check['answer'], answer)
+      if inspect.iscoroutine(right):
+        right = asyncio.run(right)
+      return float(bool(right))
+    function = plugins.function(check['function'], {}, 'check.function=')
+    try:
+      worth = float(function(answer, dict(self._task), self._ask))
+    except ConfigError as error:
+      raise EnvFault(str(error)) from error
+    if not 0.0 <= worth <= 1.0:
+      raise EnvFault(
+          f'check.function={check["function"]} gives {worth}, which is not from'
+          ' 0 to 1.'
+      )
+    return worth
+
+  def available_actions(self) -> list[str]:
+    return [
+        json.dumps({
+            'name': function.name,
+            'arguments': {x: f'{{{x}}}' for x in function.parameters},
+        })
+        for function in self._functions
+    ]
+
+  def expert_action(self) -> str:
+    calls = self._task.get('expert')
+    if not calls:
+      raise EnvError('This task has no expert.')
+    if self._done >= len(calls):
+      raise EnvError('The expert has no plan from here.')
+    call = calls[self._done]
+    return json.dumps(
+        {'name': call['name'], 'arguments': call['arguments']},
+        ensure_ascii=False,
+    )
+
+  def close(self) -> None:
+    if self._session is not None:
+      self._session.close()
+      self._session = None
+
+
+def as_functions(tools: Sequence[Any]) -> tuple[Function, ...]:
+  """Tools of a server as functions, and the one that ends a task."""
+  found = tuple(
+      Function(
+          tool.name,
+          description=' '.join((tool.description or tool.name).split()),
+          schema=dict(tool.input_schema),
+      )
+      for tool in tools
+  )
+  if any(function.name == ANSWER.name for function in found):
+    raise EnvFault(f'The server has a tool {ANSWER.name!r}, which is our own.')
+  return (*found, ANSWER)
+
+
+def functions(
+    server: str | Sequence[str] | None, timeout_s: float
+) -> tuple[Function, ...]:
+  """What a server can do; it is asked once.
+
+  Raises:
+    ConfigError: none is named.
+    EnvError: it cannot be reached, or does not answer.
+  """
+  if not server:
+    raise ConfigError(
+        'env.options.server is not set: name the command of an MCP server, as'
+        " in ('python', 'server.py'), or its URL."
+    )
+  return _functions(
+      server if isinstance(server, str) else tuple(server), timeout_s
+  )
+
+
+@functools.cache
+def _functions(
+    server: str | tuple[str, ...], timeout_s: float
+) -> tuple[Function, ...]:
+  loop = asyncio.new_event_loop()
+  thread = threading.Thread(target=loop.run_forever, daemon=True)
+  thread.start()
+  try:
+    with contextlib.closing(Session(loop, server, timeout_s)) as session:
+      return as_functions(session.tools)
+  finally:
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(_CLOSE_S)
+
+
+@functools.cache
+def load_tasks(path: str | None) -> tuple[Mapping[str, Any], ...]:
+  """The tasks of a file.
+
+  Raises:
+    ConfigError: none is named, or a line is no task.
+  """
+  if path is None:
+    raise ConfigError('env.options.tasks is not set: name a file of tasks.')
+  try:
+    lines = pathlib.Path(path).read_text(encoding='utf-8').splitlines()
+  except (OSError, UnicodeDecodeError) as error:
+    raise ConfigError(f'env.options.tasks={path}: {error}') from error
+  tasks = []
+  for number, line in enumerate(lines, 1):
+    if line.strip():
+      try:
+        tasks.append(_task(json.loads(line)))
+      except (ValueError, RecursionError) as error:
+        raise ConfigError(f'{path}, line {number}: {error}') from error
+  if not tasks:
+    raise ConfigError(f'env.options.tasks={path} has no task.')
+  return tuple(tasks)
+
+
+def _task(task: Any) -> Mapping[str, Any]:
+  """A task that has all that it needs; raises ValueError."""
+  if not isinstance(task, dict):
+    raise ValueError('a task is a JSON object')
+  unknown = [name for name in task if name not in _FIELDS]
+  if unknown:
+    raise ValueError(f'unknown {unknown[0]!r}; known: {", ".join(_FIELDS)}')
+  if not isinstance(task.get('prompt'), str) or not task['prompt']:
+    raise ValueError("'prompt' must be a text")
+  check = task.get('check')
+  if not isinstance(check, dict) or check.get('kind') not in _KINDS:
+    raise ValueError(f"'check' must have a 'kind': {', '.join(_KINDS)}")
+  needs = dict(
+      exact='answer', regex='pattern', judge='answer', function='function'
+  )
+  need = needs[check['kind']]
+  if not isinstance(check.get(need), str):
+    raise ValueError(
+        f"'check' of kind {check['kind']!r} needs {need!r}, a text"
+    )
+  if check['kind'] == 'regex':
+    try:
+      re.compile(check['pattern'])
+    except re.error as error:
+      raise ValueError(f'its pattern is broken: {error}') from error
+  for call in task.get('expert', ()):
+    if (
+        not isinstance(call, dict)
+        or call.keys() != {'name', 'arguments'}
+        or not isinstance(call['arguments'], dict)
+    ):
+      raise ValueError("'expert' is a list of calls: name, arguments")
+  if task.get('split', 'train') not in SPLITS:
+    raise ValueError(f"'split' is one of {', '.join(SPLITS)}")
+  return task
+
+
+def _split_of(index: int, task: Mapping[str, Any]) -> str:
+  """Its own; else of ten tasks one to test by, and one beside."""
+  return task.get('split') or {0: 'test', 1: 'dev'}.get(index % 10, 'train')
+
+
+def _list_tasks(split: str, tasks: str | None) -> list[int]:
+  return [
+      index
+      for index, task in enumerate(load_tasks(tasks))
+      if _split_of(index, task) == split
+  ]
+
+
+def _specialise(**options: Any) -> dict[str, Any]:
+  return {'functions': functions(options['server'], options['timeout_s'])}
+
+
+SPEC = EnvSpec(
+    name='mcp',
+    dialect=Dialect(success=lambda total: total >= 1.0),
+    words=Words(
+        full=(
+            'You are given a task and tools. Call them as you need, and end'
+            ' with final_answer.'
+        ),
+        compact='Use tools, then final_answer.',
+    ),
+    functions=(ANSWER,),
+    specialise=_specialise,
+    options={
+        'server': None,
+        'tasks': None,
+        'judge': None,
+        'timeout_s': 30.0,
+        'most_chars': 8000,
+        'episodes': 16,
+    },
+    meanings={
+        'server': 'command of a server, a list of words, or its URL',
+        'tasks': 'file of tasks, a JSON object a line',
+        'judge': 'module:NAME of what compares answers by meaning',
+        'timeout_s': 'seconds of a call, at most',
+        'most_chars': 'characters of a result, at most; the rest is cut',
+        'episodes': 'connections at a time',
+    },
+    task_options=('tasks',),
+    machine_options=('episodes', 'timeout_s'),
+    unsafe_options={
+        'server': lambda value: value is not None,
+        'tasks': lambda value: value is not None,
+        'judge': lambda value: value is not None,
+    },
+    open_factory=Connections,
+    list_tasks=_list_tasks,
+    success="The answer passes the task's check.",
+    packages=('mcp',),
+    requirements=('adapters',),
+)
