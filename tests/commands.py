@@ -44,6 +44,8 @@ def _parse_args(parser, args=None, namespace=None):
 def check(argv: list[str]) -> str:
   """The complaint of a command's own program; empty if it takes the words."""
   app.run = _app_run
+  if argv[:2] == ['-m', 'agentrl.launch']:  # the same, and imported already
+    argv = ['launch.py', *argv[2:]]
   ending.end = sys.exit  # without the timer that would end what comes after
   argparse.ArgumentParser.parse_args = _parse_args
   said = io.StringIO()
@@ -70,6 +72,9 @@ def in_fork(vectors: list[list[str]]) -> list[str]:
   child = os.fork()
   if not child:
     said = []
+    if 'launch.py' in vectors[0] or 'agentrl.launch' in vectors[0]:
+      # Defines its flags once, and each `flagsaver` forgets what came after it.
+      importlib.import_module('agentrl.launch')
     for argv in vectors:
       with flagsaver.flagsaver():
         said.append(check(argv))
@@ -86,8 +91,6 @@ def in_fork(vectors: list[list[str]]) -> list[str]:
 def main() -> None:
   # Else each fork would copy all that collecting garbage touches.
   gc.disable()
-  # Whose flags are defined once: a fork that leaves them forgets its own.
-  importlib.import_module('agentrl.launch')
   for name in MODES:
     importlib.import_module(f'agentrl.modes.{name}')
   gc.freeze()
