@@ -90,7 +90,7 @@ def test_it_is_learnt_from_the_command_line(guess, tmp_path):
         ('nowhere:SPEC', "Cannot find environment 'nowhere:SPEC': No module"),
         ('guess:NOTHING', 'has no attribute'),
         ('guess:SPLITS', 'is a dict, not an EnvSpec'),
-        (':SPEC', 'Cannot find'),
+        (':SPEC', 'known: textcraft'),
     ],
 )
 def test_what_is_no_environment_is_refused_with_the_reason(name, words):
