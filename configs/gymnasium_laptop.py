@@ -3,7 +3,7 @@ r"""GRPO on Gymnasium's FrozenLake, told in words, on a laptop.
     python launch.py --config=configs/gymnasium_laptop.py --workdir=runs/lake
     python launch.py --config=configs/gymnasium_laptop.py:tiny --workdir=runs/smoke
     python launch.py --config=configs/gymnasium_laptop.py --workdir=runs/taxi \
-        --config.env.options.id=Taxi-v4 --config.env.options.kwargs='{}' \
+        --config.env.options.id=Taxi-v4 --config.env.options.kwargs=None \
         --config.horizon.turns="(12, 20)" --config.eval.horizon=20
 
 A lake of 4 x 4 for each task, none of the held-out ones seen before, and a policy of one

@@ -20,7 +20,6 @@ from agentrl.engine.core import EngineCore
 from agentrl.engine.http import info
 from agentrl.engine.http.metrics import EngineMetrics
 from agentrl.engine.http.routes import EngineRoutes
-from agentrl.engine.http.thread import HttpThread
 from agentrl.engine.model_runner import ModelRunner
 from agentrl.engine.options import EngineOptions
 from agentrl.engine.request import Request, RequestLimits, Result
@@ -28,6 +27,7 @@ from agentrl.engine.scheduler import Scheduler
 from agentrl.engine.weight_files import WeightFiles
 from agentrl.errors import EngineError
 from agentrl.http import addresses
+from agentrl.http.thread import HttpThread
 from agentrl.models.config import TransformerConfig
 from agentrl.models.transformer import Transformer
 from agentrl.text.tokenizer import Tokenizer

@@ -21,7 +21,7 @@ ENVS = {
     )
 } | {
     name: f'agentrl.envs.adapters.{name}:SPEC'
-    for name in ('gymnasium', 'mcp', 'reasoning_gym')
+    for name in ('gymnasium', 'mcp', 'program', 'reasoning_gym')
 }
 
 

@@ -27,6 +27,7 @@ class Format(NamedTuple):
     marked: whether nothing is written in it by chance.
     tools: whether the model's chat template tells the functions, and says how they
       are called, see `tools`.
+    words: whether an answer without a call is one, as the last of an agent often is.
   """
 
   read: Callable[[str, Functions], Reading]
@@ -36,6 +37,7 @@ class Format(NamedTuple):
   calls: bool = False
   marked: bool = True
   tools: bool = False
+  words: bool = False
 
 
 def find(name: str) -> Format:
@@ -82,7 +84,9 @@ def write(format: str, action: str, functions: Functions = ()) -> str:
   return find(format).write(action, functions)
 
 
-def tools(before: str, name: str, arguments: str, after: str) -> Format:
+def tools(
+    before: str, name: str, arguments: str, after: str, *, words: bool = False
+) -> Format:
   """Calls as a chat template writes them: text, a JSON object, text.
 
   Args:
@@ -90,26 +94,45 @@ def tools(before: str, name: str, arguments: str, after: str) -> Format:
     name: key of the function's name.
     arguments: key of the arguments.
     after: the text behind the object.
+    words: whether an answer without a call is one.
   """
 
   def write(action: str, functions: Functions) -> str:
+    if words and functions_lib.called(functions, action) is None:
+      return action
     called, values = functions_lib.call_of(functions, action)
     call = {name: called, arguments: values}
     return f'{before}{json.dumps(call, ensure_ascii=False)}{after}'
 
-  read = functools.partial(
+  read_call = functools.partial(
       actions.parse_tool,
       before=before,
       name=name,
       arguments=arguments,
       after=after,
   )
+
+  def read(text: str, functions: Functions) -> Reading:
+    mark = before.strip() or '{'
+    has_call = (
+        mark in text if before.strip() else text.lstrip().startswith(mark)
+    )
+    if words and not (functions and has_call):
+      return actions.parse_raw(text)
+    return read_call(text, functions)
+
   return Format(
       read=read,
       write=write,
-      full='You act by calling one function at a time.',
-      calls=True,
+      full=(
+          'Answer in words, or call one function.'
+          if words
+          else 'You act by calling one function at a time.'
+      ),
+      calls=not words,
+      marked=not words,
       tools=True,
+      words=words,
   )
 
 
@@ -142,6 +165,7 @@ def _textual(
   )
 
 
+_HERMES = ('<tool_call>\n', 'name', 'arguments', '\n</tool_call>')
 FORMATS: Mapping[str, Format] = {
     'react': _textual(
         actions.parse_react,
@@ -200,7 +224,9 @@ this form:
         calls=True,
     ),
     # Of Qwen's and Hermes' models; an agent takes those of its model's template.
-    'tools': tools('<tool_call>\n', 'name', 'arguments', '\n</tool_call>'),
+    'tools': tools(*_HERMES),
+    # The same, or words.
+    'chat': tools(*_HERMES, words=True),
     'code': Format(
         actions.parse_code,
         _write_code,

@@ -83,6 +83,8 @@ class EnvSpec:
     requirements: files that have them: names of those in
       third_party/requirements, or paths of one's own.
     programs: what it starts beside Python.
+    conversations: whether its observations may be whole conversations, see
+      `envs.conversation`.
     specialise: gives, from the options, fields of this value that they decide, such as
       `words` and `functions` of what others wrote; None: they decide none.
   """
@@ -113,6 +115,7 @@ class EnvSpec:
   packages: tuple[str, ...] = ()
   requirements: tuple[str | pathlib.Path, ...] = ()
   programs: tuple[Program, ...] = ()
+  conversations: bool = False
   specialise: Callable[..., Mapping[str, Any]] | None = None
 
   def __post_init__(self):

@@ -42,6 +42,7 @@ class Agent(BaseAgent[Policy, Completion]):
       format: str,
       functions: Functions = (),
       tools: Format | None = None,
+      conversations: bool = False,
       context: ContextOptions = FULL_CONTEXT,
       plan: PlanOptions = NO_PLAN,
       reflect: ReflectOptions = ONE_ATTEMPT,
@@ -54,6 +55,7 @@ class Agent(BaseAgent[Policy, Completion]):
       format: see `BaseAgent`.
       functions: see `BaseAgent`.
       tools: see `BaseAgent`.
+      conversations: see `BaseAgent`.
       context: see `BaseAgent`.
       plan: see `BaseAgent`.
       reflect: see `BaseAgent`.
@@ -63,6 +65,7 @@ class Agent(BaseAgent[Policy, Completion]):
         format=format,
         functions=functions,
         tools=tools,
+        conversations=conversations,
         has_system=chat.has_system,
         context=context,
         plan=plan,
@@ -83,7 +86,7 @@ class Agent(BaseAgent[Policy, Completion]):
 
   def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
     """Ids of `messages` and of the header that starts a completion."""
-    return self._chat.prompt(messages)
+    return self._chat.prompt(messages, as_is=self._conversations)
 
   def observation_ids(
       self, observation: str, completion_ids: Sequence[int]
@@ -228,13 +231,14 @@ def make_agent(
     told = [function.tool for function in functions]
   chat = ChatFormat(tokenizer, options.template, options.date, told)
   if chat.call is not None:
-    tools = formats.tools(*chat.call)
+    tools = formats.tools(*chat.call, words=chosen.words)
   return Agent(
       chat,
       instructions=instructions,
       format=options.format,
       functions=spec.functions,
       tools=tools,
+      conversations=spec.conversations,
       context=options.context,
       plan=options.plan,
       reflect=options.reflect,

@@ -219,6 +219,9 @@ class _Deliberation(Generic[AnyCompletion]):
     """
     turns = self.record.turns
     observation = turns[-1].observation
+    opening = self.agent.conversation(observation)
+    if opening is not None:
+      return await self._show(opening)
     following = self.agent.context.next_segment(
         EpisodeView(
             self._prompt(), turns, await self.dialogue.used(observation)

@@ -193,6 +193,7 @@ class Rollout(Limits):
       " environment's",
       one_of=('environment',),
       own=True,
+      example='my_parts.py:reward',
   )
   # On both sides. top_p and top_k would sample from another distribution than
   # the log-probabilities describe: there are none.

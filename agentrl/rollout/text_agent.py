@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
-from agentrl.envs import formats, functions as functions_lib
+from agentrl.envs import conversation, formats, functions as functions_lib
 from agentrl.envs.formats import Format
 from agentrl.envs.functions import Functions
 from agentrl.envs.spec import EnvSpec
@@ -51,6 +51,7 @@ class BaseAgent(abc.ABC, Generic[AnyPolicy, AnyCompletion]):
       format: str,
       functions: Functions = (),
       tools: Format | None = None,
+      conversations: bool = False,
       has_system: bool = True,
       context: ContextOptions = FULL_CONTEXT,
       plan: PlanOptions = NO_PLAN,
@@ -64,6 +65,7 @@ class BaseAgent(abc.ABC, Generic[AnyPolicy, AnyCompletion]):
       format: how an action is written; a name that `envs.formats` knows.
       functions: of the environment, for formats in which they are called.
       tools: how calls are read and written where the model's template says so.
+      conversations: whether observations may be whole conversations.
       has_system: whether the policy takes a system message.
       context: parts of a long episode that the policy still sees; may add
         instructions and, where actions are called, functions.
@@ -81,6 +83,7 @@ class BaseAgent(abc.ABC, Generic[AnyPolicy, AnyCompletion]):
     self._instructions = '\n\n'.join(filter(None, words))
     self._format_name = format
     self._functions = functions
+    self._conversations = conversations
     self._has_system = has_system
 
   @abc.abstractmethod
@@ -98,6 +101,8 @@ class BaseAgent(abc.ABC, Generic[AnyPolicy, AnyCompletion]):
 
   def first_messages(self, observation: str) -> tuple[Message, ...]:
     """The conversation before the first completion."""
+    if (found := self.conversation(observation)) is not None:
+      return found
     if not self._instructions:
       return (Message('user', observation),)
     if not self._has_system:
@@ -105,6 +110,21 @@ class BaseAgent(abc.ABC, Generic[AnyPolicy, AnyCompletion]):
     return (
         Message('system', self._instructions),
         Message('user', observation),
+    )
+
+  def conversation(self, observation: str) -> tuple[Message, ...] | None:
+    """The messages that an observation stands for; None: it is an answer."""
+    found = conversation.read(observation) if self._conversations else None
+    if found is None:
+      return None
+    return tuple(
+        Message(
+            said['role'],
+            self.write_text(said['call'])
+            if 'call' in said
+            else said['content'],
+        )
+        for said in found
     )
 
   def read_text(self, text: str) -> Reading:
@@ -283,6 +303,7 @@ def make_text_agent(
       instructions=spec.instructions(options.format, options.instructions),
       format=options.format,
       functions=spec.functions,
+      conversations=spec.conversations,
       has_system=has_system,
       context=options.context,
       plan=options.plan,

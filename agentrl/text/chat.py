@@ -169,6 +169,7 @@ class ChatFormat:
     """Reads and proves a template in which observations have this role."""
     self.source = source
     render = self._compile(source)
+    self._plain, self._answers = render, role
     self._render = lambda messages: render(_answered(messages, role))
     self._frame = functools.lru_cache(maxsize=_FRAMES)(self._find_frame)
     self._trims = {
@@ -258,12 +259,16 @@ class ChatFormat:
     except ChatTemplateError:
       return False
 
-  def prompt(self, messages: Sequence[Message]) -> list[int]:
+  def prompt(
+      self, messages: Sequence[Message], *, as_is: bool = False
+  ) -> list[int]:
     """Ids of the first messages and of the generation prompt.
 
     Args:
       messages: of roles system, user and assistant; the last is not an
         assistant's.
+      as_is: answers of tools have a role of their own, 'tool'. False: where there
+        are tools, what the user says after the policy is one.
 
     Raises:
       ChatTemplateError: the template refuses these roles, or does something
@@ -274,6 +279,13 @@ class ChatFormat:
       raise ChatTemplateError(
           f'A prompt must end with a message to the policy; got roles {roles}.'
       )
+    if not as_is:
+      messages = _answered(messages, self._answers)
+    elif self._answers == 'user':
+      messages = [
+          Message('user', x.content) if x.role == 'tool' else x
+          for x in messages
+      ]
     return self.tokenizer.encode_pieces(self._pieces(messages))
 
   def observation(self, text: str, *, ended: bool) -> list[int]:
@@ -327,7 +339,7 @@ class ChatFormat:
   def _pieces(self, messages: Sequence[Message]) -> list[_Piece]:
     """The rendering, cut into contents and the template's text."""
     first, *frame = self._frame(tuple(message.role for message in messages))
-    text = self._render(messages)
+    text = self._plain(messages)
     pieces = [(first, True)]
     rest = text.removeprefix(first)
     for message, after in zip(messages, frame, strict=True):
@@ -348,7 +360,7 @@ class ChatFormat:
   def _find_frame(self, roles: tuple[str, ...]) -> list[str]:
     """The template's text before, between and after messages of `roles`."""
     marks = _marks(len(roles))
-    text = self._render(
+    text = self._plain(
         [Message(role, mark) for role, mark in zip(roles, marks, strict=True)]
     )
     frame = []

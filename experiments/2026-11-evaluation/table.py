@@ -30,9 +30,9 @@ import aiohttp
 from absl import app, flags
 from aiohttp import web
 
-from agentrl.engine.http.thread import HttpThread
 from agentrl.evaluation import report, results
 from agentrl.evaluation.results import ALL, Results
+from agentrl.http.thread import HttpThread
 from agentrl.runtime import children
 from configs.suites import SUITES
 

@@ -153,7 +153,7 @@ def gymnasium() -> Digests:
 
   def shown() -> Iterator[Any]:
     for name in sorted(adapter.TOLD):
-      env = adapter.Gym(name, {}, None, None)
+      env = adapter.Gym(name, None, None, None)
       for task_id in (0, 1, 1000, 2000, 2001):
         yield [name, task_id, env.reset(task_id, 0)]
 
@@ -166,17 +166,17 @@ def reasoning_gym() -> Digests:
 
   def asked() -> Iterator[Any]:
     for name in ('chain_sum', 'gcd', 'word_sorting'):
-      env = adapter.Questions(name, {}, 1)
+      env = adapter.Questions(name, None, 1)
       for task_id in (0, 1, 100_000, 200_000):
         yield [name, task_id, env.reset(task_id, 0), env.expert_action()]
 
   return {'lists': of(splits('reasoning_gym', [{}])), 'asked': of(asked())}
 
 
-def mcp() -> Digests:
+def of_files(name: str) -> Digests:
   """How a file of tasks without splits is split."""
   path = pathlib.Path(__file__).parent / 'adapters/mcp_tasks.jsonl'
-  spec = envs.get('mcp')
+  spec = envs.get(name)
   found = [list(spec.tasks(x, tasks=str(path))) for x in spec_lib.SPLITS]
   return {'lists': of(found)}
 
@@ -286,7 +286,8 @@ DIGESTS: Mapping[str, Callable[[], Digests]] = {
     'sciworld': sciworld,
     'searchqa': searchqa,
     'gymnasium': gymnasium,
-    'mcp': mcp,
+    'mcp': functools.partial(of_files, 'mcp'),
+    'program': functools.partial(of_files, 'program'),
     'reasoning_gym': reasoning_gym,
     'miniwob': miniwob,
     'webarena': webarena,

@@ -172,11 +172,11 @@ class Gym:
   def __init__(
       self,
       id: str,
-      kwargs: Mapping[str, Any],
+      kwargs: Mapping[str, Any] | None,
       max_steps: int | None,
       told: str | None,
   ):
-    self._id, self._kwargs, self._max_steps = id, dict(kwargs), max_steps
+    self._id, self._kwargs, self._max_steps = id, dict(kwargs or {}), max_steps
     self._told = told_of(id, told)
     self._env: Any = None
 
@@ -316,7 +316,7 @@ def _best(table: Sequence[tuple[int, int, tuple]]) -> Sequence[int]:
 
 
 def _specialise(
-    id: str, kwargs: Mapping[str, Any], max_steps: int | None, told: str | None
+    id: str, kwargs: Any, max_steps: int | None, told: str | None
 ) -> dict[str, Any]:
   del kwargs, max_steps
   found = told_of(id, told)
@@ -328,7 +328,7 @@ def _specialise(
 
 
 def _open(**options: Any) -> base.EnvFactory:
-  make(options['id'], options['kwargs'], options['max_steps']).close()
+  make(options['id'], options['kwargs'] or {}, options['max_steps']).close()
   return base.independent(Gym, options, inline=('step',))
 
 
@@ -340,13 +340,13 @@ SPEC = EnvSpec(
     specialise=_specialise,
     options={
         'id': 'FrozenLake-v1',
-        'kwargs': {},
+        'kwargs': None,
         'max_steps': None,
         'told': None,
     },
     meanings={
         'id': "name in Gymnasium's registry, also module:NAME-v0",
-        'kwargs': 'arguments of gymnasium.make',
+        'kwargs': 'arguments of gymnasium.make, a dict',
         'max_steps': (
             "steps of an episode, at most; None: the environment's own"
         ),

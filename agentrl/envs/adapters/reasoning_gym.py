@@ -25,8 +25,10 @@ _WRONG = 'This is not right.'
 class Questions:
   """One question at a time; see `base.Env`."""
 
-  def __init__(self, dataset: str, config: Mapping[str, Any], attempts: int):
-    self._data = datasets(dataset, tuple(sorted(config.items())))
+  def __init__(
+      self, dataset: str, config: Mapping[str, Any] | None, attempts: int
+  ):
+    self._data = datasets(dataset, _key(config))
     self._attempts = attempts
 
   def reset(self, task_id: int, seed: int) -> str:
@@ -66,6 +68,10 @@ class Questions:
     pass
 
 
+def _key(config: Mapping[str, Any] | None) -> tuple[tuple[str, Any], ...]:
+  return tuple(sorted((config or {}).items()))
+
+
 @functools.cache
 def datasets(name: str, config: tuple[tuple[str, Any], ...]) -> tuple[Any, ...]:
   """The dataset of each split.
@@ -88,12 +94,12 @@ def datasets(name: str, config: tuple[tuple[str, Any], ...]) -> tuple[Any, ...]:
 
 def _open(**options: Any) -> base.EnvFactory:
   for name in ('size', 'seed'):
-    if name in options['config']:
+    if name in (options['config'] or ()):
       raise ConfigError(
           f'env.options.config: {name} is what splits and tasks decide; leave'
           ' it out.'
       )
-  datasets(options['dataset'], tuple(sorted(options['config'].items())))
+  datasets(options['dataset'], _key(options['config']))
   return base.independent(Questions, options, inline=('reset', 'step'))
 
 
@@ -109,10 +115,10 @@ SPEC = EnvSpec(
         compact='Answer.',
     ),
     functions=(Function('answer', ('{text}',)),),
-    options={'dataset': 'chain_sum', 'config': {}, 'attempts': 1},
+    options={'dataset': 'chain_sum', 'config': None, 'attempts': 1},
     meanings={
         'dataset': 'name of a dataset of reasoning-gym',
-        'config': 'fields of it',
+        'config': 'fields of it, a dict',
         'attempts': 'answers that may be tried',
     },
     open_factory=_open,

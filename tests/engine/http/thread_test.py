@@ -1,4 +1,4 @@
-"""Tests for agentrl.engine.http.thread."""
+"""Tests for agentrl.http.thread."""
 
 import gc
 import socket
@@ -7,7 +7,7 @@ import urllib.request
 import pytest
 from aiohttp import web
 
-from agentrl.engine.http.thread import HttpThread
+from agentrl.http.thread import HttpThread
 
 
 def app():

@@ -31,7 +31,7 @@ class HttpThread:
     thread = self._thread = threading.Thread(
         target=self._serve,
         args=(host, port, bound),
-        name='engine-http',
+        name='http',
         daemon=True,
     )
     thread.start()
@@ -49,7 +49,7 @@ class HttpThread:
       loop.call_soon_threadsafe(loop.stop)
     thread.join(_SERVER_S)
     if thread.is_alive():
-      logging.error('The HTTP thread of the engine did not end; leaving it.')
+      logging.error('An HTTP thread did not end; leaving it.')
 
   def _serve(
       self, host: str, port: int, bound: concurrent.futures.Future[int]
