@@ -88,8 +88,8 @@ def get(name: str, parts: Mapping[str, T | str], kind: type[T], what: str) -> T:
 
 
 def function(
-    name: str, parts: Mapping[str, Callable[..., T] | str], what: str
-) -> Callable[..., T]:
+    name: str, parts: Mapping[str, Callable[..., Any]], what: str
+) -> Callable[..., Any]:
   """The function called `name`; errors of one's own say where they are from.
 
   Args:
@@ -100,13 +100,13 @@ def function(
   Raises:
     ConfigError: as `get`; when it is called: one's own fails.
   """
-  found: Callable[..., T] = get(name, parts, Callable, what)  # type: ignore[arg-type]  # a class, but not in typeshed
+  found: Callable[..., Any] = get(name, parts, Callable, what)  # type: ignore[arg-type]  # a class, but not in typeshed
   return found if name in parts else named(found, f'{what}{name}')
 
 
 def named(
-    function: Callable[..., T], name: str, *meant: type[Exception]
-) -> Callable[..., T]:
+    function: Callable[..., Any], name: str, *meant: type[Exception]
+) -> Callable[..., Any]:
   """A function of a user's, whose errors say where they are from.
 
   Args:
@@ -118,12 +118,12 @@ def named(
     ConfigError: when it is called: it fails.
   """
 
-  def call(*args: Any, **kwargs: Any) -> T:
+  def call(*args: Any, **kwargs: Any) -> Any:
     try:
       return function(*args, **kwargs)
-    except (AgentrlError, *meant):
-      raise
     except Exception as error:  # whatever a user's function does
+      if isinstance(error, (AgentrlError, *meant)):
+        raise
       raise ConfigError(f'{name}: {words(error)}') from error
 
   return call

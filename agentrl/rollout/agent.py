@@ -225,11 +225,13 @@ def make_agent(
     options: the way of talking.
   """
   instructions = spec.instructions(options.format, options.instructions)
-  chosen, tools, told = formats.find(options.format), None, ()
+  chosen = formats.find(options.format)
+  functions: Functions = ()
   if chosen.tools:
     functions = (*spec.functions, *context_lib.make(options.context).functions)
-    told = [function.tool for function in functions]
+  told = [function.tool for function in functions]
   chat = ChatFormat(tokenizer, options.template, options.date, told)
+  tools = None
   if chat.call is not None:
     tools = formats.tools(*chat.call, words=chosen.words)
   return Agent(

@@ -218,12 +218,12 @@ class ChatFormat:
     body = pieces[0][0] if pieces and pieces[0][1] is None else ''
     found = _json_with(body, name)
     if found is not None:
-      start, stop, value = found
+      start, stop, made = found
       keys = {
-          'name': [k for k, x in value.items() if x == name],
-          'arguments': [k for k, x in value.items() if isinstance(x, dict)],
+          'name': [k for k, x in made.items() if x == name],
+          'arguments': [k for k, x in made.items() if isinstance(x, dict)],
       }
-      if all(len(x) == 1 for x in keys.values()) and len(value) == 2:
+      if all(len(x) == 1 for x in keys.values()) and len(made) == 2:
         return CallSyntax(
             body[:start], keys['name'][0], keys['arguments'][0], body[stop:]
         )
@@ -551,8 +551,7 @@ def _try(
 ) -> None:
   """See `template.trial`; once for each template of a process."""
   probes = list(_conversations(has_system=True))
-  tools = json.loads(tools)
-  template_lib.trial(source, dict(special_tokens), probes, tools)
+  template_lib.trial(source, dict(special_tokens), probes, json.loads(tools))
 
 
 def _answered(messages: Sequence[Message], role: str) -> list[Message]:

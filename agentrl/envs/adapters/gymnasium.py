@@ -14,7 +14,7 @@ from typing import Any
 from agentrl import plugins
 from agentrl.envs import base
 from agentrl.envs.dialect import Dialect
-from agentrl.envs.functions import Function
+from agentrl.envs.functions import Function, Functions
 from agentrl.envs.prompts import Words
 from agentrl.envs.spec import EnvSpec
 from agentrl.errors import ConfigError, EnvError
@@ -320,7 +320,7 @@ def _specialise(
 ) -> dict[str, Any]:
   del kwargs, max_steps
   found = told_of(id, told)
-  functions = tuple(
+  functions: Functions = tuple(
       Function(word.replace(' ', '_'), (word,)) for word in found.actions
   )
   functions = functions or SPEC.functions
