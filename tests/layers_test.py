@@ -187,7 +187,7 @@ def test_imports_point_down(package):
 
 def test_only_its_own_folder_names_an_environment():
   """Code alone: docstrings and comments may give one as an example."""
-  folders = [name for name, place in envs.ENVS.items() if f'.{name}.' in place]
+  folders = [name for name in envs.ENVS if name not in envs.ADAPTERS]
   names = '|'.join(folders)
   named = re.compile(rf'(?i)(?<!configs/)(?<![a-z])({names})(?![a-z])')
   for path in (ROOT / 'agentrl').rglob('*.py'):

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from agentrl import plugins
 from agentrl.envs.spec import EnvSpec
 
+# What others wrote, behind an adapter.
+ADAPTERS = ('gymnasium', 'mcp', 'program', 'reasoning_gym')
 # Each is imported when it is asked for.
 ENVS = {
     name: f'agentrl.envs.{name}.spec:SPEC'
@@ -19,10 +21,7 @@ ENVS = {
         'miniwob',
         'webarena',
     )
-} | {
-    name: f'agentrl.envs.adapters.{name}:SPEC'
-    for name in ('gymnasium', 'mcp', 'program', 'reasoning_gym')
-}
+} | {name: f'agentrl.envs.adapters.{name}:SPEC' for name in ADAPTERS}
 
 
 def get(name: str) -> EnvSpec:

@@ -29,6 +29,8 @@ from agentrl.errors import EnvError
 from agentrl.rollout.env_server import EnvServer
 
 ROOT = pathlib.Path(__file__).parents[2]
+# Their tasks are a file of the user's.
+OF_A_FILE = {'mcp', 'program'}
 IN_A_BROWSER = {'miniwob', 'webarena'}  # these open no other way
 
 

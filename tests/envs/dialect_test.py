@@ -307,7 +307,8 @@ def replay(env_name, exchanges, body):
 
 
 def test_every_wire_is_replayed():
-  assert REPLAYS.keys() == OUTCOMES.keys() == envs.ENVS.keys()
+  wires = envs.ENVS.keys() - envs.ADAPTERS  # AgentGym has no server of those
+  assert REPLAYS.keys() == OUTCOMES.keys() == wires
 
 
 @pytest.mark.parametrize('env_name', REPLAYS)
@@ -691,7 +692,7 @@ def ask(env_name, body):
 
 
 def test_every_environment_is_asked_as_the_original_asks():
-  assert REQUESTS.keys() == envs.ENVS.keys()
+  assert REQUESTS.keys() == envs.ENVS.keys() - envs.ADAPTERS
 
 
 @pytest.mark.parametrize('extra', [{}, {'visual': True, 'x': [1]}])

@@ -7,7 +7,7 @@ import pytest
 from agentrl import envs
 from agentrl.envs.spec import SPLITS, EnvSpec
 from agentrl.errors import ConfigError
-from tests.envs.conformance import IN_A_BROWSER
+from tests.envs.conformance import IN_A_BROWSER, OF_A_FILE
 
 
 @pytest.mark.parametrize(
@@ -15,6 +15,7 @@ from tests.envs.conformance import IN_A_BROWSER
     [
         pytest.param(x, marks=[pytest.mark.browser] * (x in IN_A_BROWSER))
         for x in envs.ENVS
+        if x not in OF_A_FILE
     ],
 )
 def test_every_environment_can_be_made_and_has_disjoint_splits(name):

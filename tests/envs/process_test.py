@@ -11,7 +11,7 @@ import urllib.request
 import pytest
 
 from agentrl.envs import ENVS
-from tests.envs.conformance import IN_A_BROWSER
+from tests.envs.conformance import IN_A_BROWSER, OF_A_FILE
 from tests.waiting import gone, wait_until
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -105,7 +105,7 @@ def test_it_does_not_outlive_a_parent_that_was_killed():
 @pytest.mark.parametrize(
     'names',
     [
-        pytest.param(sorted(ENVS.keys() - IN_A_BROWSER), id='most'),
+        pytest.param(sorted(ENVS.keys() - IN_A_BROWSER - OF_A_FILE), id='most'),
         pytest.param(
             sorted(IN_A_BROWSER), id='in a browser', marks=pytest.mark.browser
         ),

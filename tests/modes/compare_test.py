@@ -769,7 +769,8 @@ def launch(*argv, code=None):
 
 def test_the_command_compares_and_imports_no_jax(pair, tmp_path):
   code = (
-      'import sys, launch\n'
+      'import sys\n'
+      'from agentrl import launch\n'
       'from absl import app\n'
       'def main(arguments):\n'
       '  launch._main(arguments)\n'

@@ -104,6 +104,7 @@ def test_a_collection_has_names_and_seeds_of_its_step(make_run, monkeypatch):
       'name': 'train-3',
       'horizon': 5,
       'policy_version': 4,
+      'reward': 'environment',
       'seed': run.session.seed('train', 3),
   }
   assert played == [([None], 'step 4')]

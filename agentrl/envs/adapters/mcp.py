@@ -467,7 +467,7 @@ SPEC = EnvSpec(
             'You are given a task and tools. Call them as you need, and end'
             ' with final_answer.'
         ),
-        compact='Use tools, then final_answer.',
+        compact='Use tools.',
     ),
     functions=(ANSWER,),
     specialise=_specialise,

@@ -123,7 +123,7 @@ SPEC = EnvSpec(
     },
     open_factory=_open,
     list_tasks=_tasks,
-    success='reasoning-gym scores the answer with 1.',
+    success='The score of the answer is 1.',
     packages=('reasoning_gym',),
     requirements=('adapters',),
 )

@@ -26,6 +26,13 @@ def find_motor(options):
   return 'motor 1.0'
 
 
+def in_a_house(floors, **others):
+  """The policy is told how high the house is."""
+  del others
+  words = f'You are in a lift of {floors} floors: use up, down and open.'
+  return {'words': Words(full=words, compact='Go there.')}
+
+
 SPEC = EnvSpec(
     name='lift',
     dialect=Dialect(success=lambda total: total >= 1.0),
@@ -63,4 +70,6 @@ SPEC = EnvSpec(
     requirements=(REQUIREMENTS,),
     programs=(Program(name='motor', find=find_motor, remedy='buy a motor'),),
     data_version=3,
+    conversations=True,
+    specialise=in_a_house,
 )
