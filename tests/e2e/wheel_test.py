@@ -87,4 +87,5 @@ def test_a_wheel_names_what_it_needs(python):
       for line in (ROOT / 'requirements.txt').read_text().splitlines()
   ]
   for name in filter(None, wanted):
-    assert name.partition('>')[0].partition('=')[0].lower() in said.lower()
+    name = name.partition('>')[0].partition('=')[0]
+    assert name.lower().replace('_', '-') in said.lower()
