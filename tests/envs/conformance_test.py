@@ -10,11 +10,11 @@ import asyncio
 import pytest
 
 from agentrl import envs
-from tests.envs import conformance
+from tests.envs import conformance, packages
 
 ALL = [
-    pytest.param(
-        name, marks=case.mark and getattr(pytest.mark, case.mark) or ()
+    packages.param(
+        name, *([getattr(pytest.mark, case.mark)] if case.mark else [])
     )
     for name, case in conformance.CASES.items()
 ]

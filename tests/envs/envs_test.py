@@ -7,13 +7,14 @@ import pytest
 from agentrl import envs
 from agentrl.envs.spec import SPLITS, EnvSpec
 from agentrl.errors import ConfigError
+from tests.envs import packages
 from tests.envs.conformance import IN_A_BROWSER, OF_A_FILE
 
 
 @pytest.mark.parametrize(
     'name',
     [
-        pytest.param(x, marks=[pytest.mark.browser] * (x in IN_A_BROWSER))
+        packages.param(x, *[pytest.mark.browser] * (x in IN_A_BROWSER))
         for x in envs.ENVS
         if x not in OF_A_FILE
     ],

@@ -19,7 +19,7 @@ import sys
 import pytest
 
 from agentrl import envs
-from tests.envs import pins
+from tests.envs import packages, pins
 
 ROOT = pathlib.Path(__file__).parents[2]
 SITES = ROOT / 'agentrl/sites'
@@ -31,7 +31,13 @@ PINS = json.loads(pathlib.Path(__file__).with_name('pins.json').read_text())
 
 
 @pytest.mark.parametrize(
-    'name', [pytest.param(name, marks=SLOW.get(name, ())) for name in PINS]
+    'name',
+    [
+        packages.param(name, *filter(None, [SLOW.get(name)]))
+        if name in envs.ENVS
+        else pytest.param(name, marks=SLOW.get(name, ()))
+        for name in PINS
+    ],
 )
 def test_task_ids_mean_what_they_meant(name):
   env = name.partition(',')[0]
@@ -162,7 +168,7 @@ class Finder(importlib.abc.MetaPathFinder):
 
 sys.meta_path.insert(0, Finder())
 import json
-from tests.envs import pins
+from tests.envs import packages, pins
 from agentrl.sites import picking
 assert picking.mixed.__name__ == 'renamed_mixed'
 print(json.dumps({name: pins.DIGESTS[name]() for name in sys.argv[1:]}))
