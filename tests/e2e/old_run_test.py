@@ -10,10 +10,18 @@ from agentrl.config import defaults, record, resume
 from agentrl.errors import ConfigError
 from agentrl.modes import evaluate, export, reading, train
 from agentrl.runtime import workdir as workdir_lib
+from agentrl.text import template
+from agentrl.types import Message
 from configs import evaluate as evaluate_config
 from configs.export import get_config as export_config
 
 ARCHIVE = pathlib.Path(__file__).parents[1] / 'fixtures' / 'old_run.tar.xz'
+CONVERSATION = [
+    Message('system', 'Walk.'),
+    Message('user', 'a wall'),
+    Message('assistant', 'turn left'),
+    Message('user', 'a door'),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -81,7 +89,16 @@ def test_it_is_evaluated(model):
 def test_it_is_exported_as_it_was():
   export.run(export_config('run=run'), 'again')
   for path in pathlib.Path('exported').iterdir():
-    if path.suffix not in ('.md', '') and path.name != workdir_lib.EXPORTED:
+    if path.suffix == '.jinja':  # ours has a place for tools since
+      said = [
+          template.compile_template(text, {})(CONVERSATION)
+          for text in (
+              path.read_text(),
+              pathlib.Path('again', path.name).read_text(),
+          )
+      ]
+      assert said[0] == said[1]
+    elif path.suffix not in ('.md', '') and path.name != workdir_lib.EXPORTED:
       assert pathlib.Path('again', path.name).read_bytes() == path.read_bytes()
   old, new = load('exported/agentrl.json'), load('again/agentrl.json')
   for name, values in old.items():
