@@ -1,4 +1,4 @@
-"""What comes along beside the package: config files, requirements.
+"""Files that come along beside the package: configs, requirements.
 
 In a clone they lie where they are written, in an installed package below `_shipped`
 (pyproject.toml copies them). Commands that are shown to people go by this too.
@@ -23,7 +23,7 @@ def words(name: str) -> str:
 
 
 def command() -> str:
-  """How `launch` is started from where this process runs."""
+  """The words that start `launch` from where this process runs."""
   if os.path.samefile(ROOT, os.curdir) and (ROOT / 'launch.py').is_file():
     return 'python launch.py'
   return 'python -m agentrl.launch'

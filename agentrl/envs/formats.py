@@ -137,9 +137,7 @@ def tools(
 
 
 def _write_call(action: str, functions: Functions) -> str:
-  name, arguments = functions_lib.call_of(functions, action)
-  call = {'name': name, 'arguments': arguments}
-  return json.dumps(call, ensure_ascii=False)
+  return functions_lib.write_call(*functions_lib.call_of(functions, action))
 
 
 def _write_code(action: str, functions: Functions) -> str:

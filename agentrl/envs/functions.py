@@ -180,13 +180,18 @@ def _checked(
     where = ''.join(f'[{key!r}]' for key in error.absolute_path)
     what = ' '.join(error.message.split())[:_LONGEST_REASON]
     return '', f'arguments{where} of {function.name}: {what}.'
-  call = {'name': function.name, 'arguments': dict(arguments)}
-  action = json.dumps(call, ensure_ascii=False)
+  action = write_call(function.name, arguments)
   try:
     action.encode()
   except UnicodeEncodeError:
     return '', f'arguments of {function.name} must be readable text.'
   return action, None
+
+
+def write_call(name: str, arguments: Mapping[str, Any]) -> str:
+  """A call as JSON, which `called` reads."""
+  call = {'name': name, 'arguments': dict(arguments)}
+  return json.dumps(call, ensure_ascii=False)
 
 
 def called(

@@ -17,19 +17,17 @@ import os
 import re
 from collections.abc import Mapping
 
-import aiohttp
 from absl import logging
 
 from agentrl.errors import EngineError
 from agentrl.evaluation import judge as judge_lib
-from agentrl.inference.chat import ChatClient, Usage
+from agentrl.inference.chat import Usage
 from agentrl.inference.options import ChatOptions
 from agentrl.runtime import cache
-from agentrl.types import Episode, Message
+from agentrl.types import Episode
 
 RUBRIC = 'How well was the task done?'
 BEST = 10
-_MAX_TOKENS = 4096  # room for a model that reasons before it answers
 _AT_A_TIME = 16  # questions
 _INSTRUCTIONS = """\
 You grade the work of an agent in an environment by this question:
@@ -85,20 +83,13 @@ class Grader:
     if path.is_file():
       return read_score(path.read_text(encoding='utf-8'))
     async with self._asking:
-      # A session of its own: its caller's loop may be another each time.
-      async with aiohttp.ClientSession() as session:
-        client = ChatClient(session, options, usage=self.usage)
-        completion = await client.complete(
-            [Message('user', question)],
-            max_completion_tokens=_MAX_TOKENS,
-            seed=0,
-        )
-    score = read_score(completion.text)
+      said = await judge_lib.ask(options, question, self.usage)
+    score = read_score(said)
     logging.info(
         'Graded %s as %g; so far %s', episode.episode_id, score, self.usage
     )
     partial = path.with_name(f'{key}.{id(question)}.new')
-    partial.write_text(completion.text, encoding='utf-8')
+    partial.write_text(said, encoding='utf-8')
     partial.replace(path)
     return score
 
@@ -123,10 +114,8 @@ def read_score(text: str) -> float:
   Raises:
     EngineError: there is none. A score that is guessed would be a wrong reward.
   """
-  lines = [line for line in text.splitlines() if line.strip()]
-  matches = [_SCORE.fullmatch(line) for line in lines]
-  last = matches[-1] if matches else None
-  if last is None or any(matches[:-1]) or int(last[1]) > BEST:
+  last = judge_lib.only_last(_SCORE, text)
+  if last is None or int(last[1]) > BEST:
     raise EngineError(
         'The grader must end with its only line "Score: N", N from 0 to 10, and'
         f' said ...{text[-200:]!r}'

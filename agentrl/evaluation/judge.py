@@ -98,15 +98,9 @@ class Judge:
         {'question': question, 'reference': reference, 'answer': answer},
         ensure_ascii=False,
     )
-    # A session of its own: its caller's loop may be another each time.
-    async with aiohttp.ClientSession() as session:
-      client = ChatClient(session, self._options, usage=self.usage)
-      completion = await client.complete(
-          [Message('user', f'{_INSTRUCTIONS}\n\n{item}')],
-          max_completion_tokens=_MAX_TOKENS,
-          seed=0,
-      )
-    verdict = read_verdict(completion.text)
+    question = f'{_INSTRUCTIONS}\n\n{item}'
+    said = await ask(self._options, question, self.usage)
+    verdict = read_verdict(said)
     logging.info('Judged %r as %s; so far %s', answer, verdict, self.usage)
     return verdict
 
@@ -118,21 +112,49 @@ class Judge:
     }
 
 
+async def ask(options: ChatOptions, question: str, usage: Usage) -> str:
+  """The answer of a model.
+
+  Args:
+    options: of its endpoint.
+    question: all that it is told.
+    usage: sums to add to.
+
+  Raises:
+    EngineError: it cannot be asked.
+  """
+  # A session of its own: its caller's loop may be another each time.
+  async with aiohttp.ClientSession() as session:
+    client = ChatClient(session, options, usage=usage)
+    completion = await client.complete(
+        [Message('user', question)],
+        max_completion_tokens=_MAX_TOKENS,
+        seed=0,
+    )
+  return completion.text
+
+
+def only_last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+  """The match of the last line that is not blank, if no other line matches."""
+  lines = [line for line in text.splitlines() if line.strip()]
+  matches = [pattern.fullmatch(line) for line in lines]
+  return matches[-1] if matches and not any(matches[:-1]) else None
+
+
 def read_verdict(text: str) -> bool:
   """True if the last line, and no other, is a verdict: that of correct.
 
   Raises:
     EngineError: it is not. A verdict that is guessed would be a wrong score.
   """
-  lines = [line for line in text.splitlines() if line.strip()]
-  matches = [_VERDICT.fullmatch(line) for line in lines]
-  if not matches or matches[-1] is None or any(matches[:-1]):
+  match = only_last(_VERDICT, text)
+  if match is None:
     raise EngineError(
         'The judge must end with its only line "Verdict: correct", "Verdict:'
         ' partially correct" or "Verdict: incorrect", and said'
         f' ...{text[-200:]!r}'
     )
-  return matches[-1][1].lower() == 'correct'
+  return match[1].lower() == 'correct'
 
 
 def from_environment(environment: Mapping[str, str] = os.environ) -> Judge:

@@ -69,7 +69,7 @@ _CONTENTS = (
 
 
 class CallSyntax(NamedTuple):
-  """How a chat template writes the call of a tool: text, a JSON object, text.
+  """The call of a tool in a chat template: text, a JSON object, text.
 
   Attributes:
     before: the text before the object.

@@ -34,7 +34,7 @@ def _rewarded(total: float, reward: float, terminated: bool) -> bool:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Told:
-  """How an environment is told in words.
+  """The words for an environment.
 
   Attributes:
     goal: what it is about, with its rules.
@@ -151,7 +151,7 @@ TOLD = {
 
 
 def told_of(id: str, told: str | None) -> Told:
-  """How an environment is told.
+  """The words for an environment of the registry.
 
   Args:
     id: of the registry.

@@ -20,7 +20,6 @@ import contextlib
 import functools
 import inspect
 import json
-import pathlib
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -30,10 +29,12 @@ from absl import logging
 
 from agentrl import plugins
 from agentrl.envs import functions as functions_lib
+from agentrl.envs.adapters import task_files
+from agentrl.envs.adapters.task_files import Task
 from agentrl.envs.dialect import Dialect
 from agentrl.envs.functions import Function
 from agentrl.envs.prompts import Words
-from agentrl.envs.spec import SPLITS, EnvSpec
+from agentrl.envs.spec import EnvSpec
 from agentrl.errors import AgentrlError, ConfigError, EnvError, EnvFault
 from agentrl.types import StepResult
 
@@ -320,10 +321,7 @@ class Mcp:
     if self._done >= len(calls):
       raise EnvError('The expert has no plan from here.')
     call = calls[self._done]
-    return json.dumps(
-        {'name': call['name'], 'arguments': call['arguments']},
-        ensure_ascii=False,
-    )
+    return functions_lib.write_call(call['name'], call['arguments'])
 
   def close(self) -> None:
     if self._session is not None:
@@ -349,7 +347,7 @@ def as_functions(tools: Sequence[Any]) -> tuple[Function, ...]:
 def functions(
     server: str | Sequence[str] | None, timeout_s: float
 ) -> tuple[Function, ...]:
-  """What a server can do; it is asked once.
+  """The tools of a server, which is asked once.
 
   Raises:
     ConfigError: none is named.
@@ -380,35 +378,17 @@ def _functions(
     thread.join(_CLOSE_S)
 
 
-@functools.cache
-def load_tasks(path: str | None) -> tuple[Mapping[str, Any], ...]:
+def load_tasks(path: str | None) -> tuple[Task, ...]:
   """The tasks of a file.
 
   Raises:
     ConfigError: none is named, or a line is no task.
   """
-  if path is None:
-    raise ConfigError('env.options.tasks is not set: name a file of tasks.')
-  try:
-    lines = pathlib.Path(path).read_text(encoding='utf-8').splitlines()
-  except (OSError, UnicodeDecodeError) as error:
-    raise ConfigError(f'env.options.tasks={path}: {error}') from error
-  tasks = []
-  for number, line in enumerate(lines, 1):
-    if line.strip():
-      try:
-        tasks.append(_task(json.loads(line)))
-      except (ValueError, RecursionError) as error:
-        raise ConfigError(f'{path}, line {number}: {error}') from error
-  if not tasks:
-    raise ConfigError(f'env.options.tasks={path} has no task.')
-  return tuple(tasks)
+  return task_files.read(path, _check_task)
 
 
-def _task(task: Any) -> Mapping[str, Any]:
-  """A task that has all that it needs; raises ValueError."""
-  if not isinstance(task, dict):
-    raise ValueError('a task is a JSON object')
+def _check_task(task: Task) -> None:
+  """Raises ValueError for a task that lacks something."""
   unknown = [name for name in task if name not in _FIELDS]
   if unknown:
     raise ValueError(f'unknown {unknown[0]!r}; known: {", ".join(_FIELDS)}')
@@ -437,22 +417,6 @@ def _task(task: Any) -> Mapping[str, Any]:
         or not isinstance(call['arguments'], dict)
     ):
       raise ValueError("'expert' is a list of calls: name, arguments")
-  if task.get('split', 'train') not in SPLITS:
-    raise ValueError(f"'split' is one of {', '.join(SPLITS)}")
-  return task
-
-
-def _split_of(index: int, task: Mapping[str, Any]) -> str:
-  """Its own; else of ten tasks one to test by, and one beside."""
-  return task.get('split') or {0: 'test', 1: 'dev'}.get(index % 10, 'train')
-
-
-def _list_tasks(split: str, tasks: str | None) -> list[int]:
-  return [
-      index
-      for index, task in enumerate(load_tasks(tasks))
-      if _split_of(index, task) == split
-  ]
 
 
 def _specialise(**options: Any) -> dict[str, Any]:
@@ -495,7 +459,9 @@ SPEC = EnvSpec(
         'judge': lambda value: value is not None,
     },
     open_factory=Connections,
-    list_tasks=_list_tasks,
+    list_tasks=lambda split, tasks: task_files.of_split(
+        split, load_tasks(tasks)
+    ),
     success="The answer passes the task's check.",
     packages=('mcp',),
     requirements=('adapters',),

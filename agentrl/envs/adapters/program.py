@@ -14,7 +14,6 @@ episode are answered one after the other.
 """
 
 import asyncio
-import collections
 import functools
 import json
 import math
@@ -32,10 +31,12 @@ import aiohttp.web
 
 from agentrl import plugins
 from agentrl.envs import conversation, functions as functions_lib
+from agentrl.envs.adapters import task_files
+from agentrl.envs.adapters.task_files import Task
 from agentrl.envs.dialect import Dialect
 from agentrl.envs.functions import Function
 from agentrl.envs.prompts import Words
-from agentrl.envs.spec import SPLITS, EnvSpec
+from agentrl.envs.spec import EnvSpec
 from agentrl.errors import AgentrlError, ConfigError, EnvError, EnvFault
 from agentrl.http.thread import HttpThread
 from agentrl.runtime import children
@@ -85,7 +86,7 @@ class Ask:
 
 
 class Session:
-  """What one run of a program has asked and said."""
+  """The requests and the reward of one run of a program."""
 
   def __init__(self):
     self.events: queue.Queue[Ask] = queue.Queue()
@@ -229,7 +230,10 @@ def _message(message: Mapping[str, Any]) -> dict[str, Any]:
       raise ValueError('a message has several tool calls; the policy makes one')
     call = calls[0]['function']
     arguments = json.loads(call['arguments'] or '{}')
-    return {'role': role, 'call': _call(call['name'], arguments)}
+    return {
+        'role': role,
+        'call': functions_lib.write_call(call['name'], arguments),
+    }
   content = message.get('content')
   if isinstance(content, list):
     content = ''.join(str(part['text']) for part in content)
@@ -237,10 +241,6 @@ def _message(message: Mapping[str, Any]) -> dict[str, Any]:
     raise ValueError('content must be a text, or a list of text parts')
   role = 'system' if role == 'developer' else role
   return {'role': role, 'content': content or ''}
-
-
-def _call(name: str, arguments: Mapping[str, Any]) -> str:
-  return json.dumps({'name': name, 'arguments': arguments}, ensure_ascii=False)
 
 
 def _function(tool: Mapping[str, Any]) -> Function:
@@ -368,7 +368,6 @@ class Program:
     self.close()
     self._url, self._session = self._endpoint.open()
     self._seen: list[dict[str, Any]] = []  # the segment, with our answers
-    self._waiting: collections.deque[Ask] = collections.deque()
     self._run = Run(
         self._options,
         self._url,
@@ -406,7 +405,7 @@ class Program:
     raise EnvError(f'The program neither asks nor ends within {timeout_s:g} s.')
 
   def _show(self, ask: Ask) -> str:
-    """What the policy sees of a request."""
+    """The observation that a request is to the policy."""
     if self._functions is None:
       self._functions = ask.functions
     if ask.functions and ask.functions != self._functions:
@@ -527,41 +526,18 @@ def _functions(key: str) -> tuple[Function, ...]:
     endpoint.close()
 
 
-@functools.cache
-def load_tasks(path: str | None) -> tuple[Mapping[str, Any], ...]:
+def load_tasks(path: str | None) -> tuple[Task, ...]:
   """The tasks of a file, a JSON object a line.
 
   Raises:
     ConfigError: none is named, or a line is no object.
   """
-  if path is None:
-    raise ConfigError('env.options.tasks is not set: name a file of tasks.')
-  try:
-    lines = pathlib.Path(path).read_text(encoding='utf-8').splitlines()
-    tasks = [json.loads(line) for line in lines if line.strip()]
-  except (OSError, ValueError, RecursionError) as error:
-    raise ConfigError(f'env.options.tasks={path}: {error}') from error
-  if not tasks or not all(isinstance(task, dict) for task in tasks):
-    raise ConfigError(
-        f'env.options.tasks={path} must have JSON objects, a line each.'
-    )
-  for task in tasks:
-    if task.get('split', 'train') not in SPLITS:
-      raise ConfigError(f"{path}: 'split' is one of {', '.join(SPLITS)}.")
-  return tuple(tasks)
+  return task_files.read(path, _any)
 
 
-def _split_of(index: int, task: Mapping[str, Any]) -> str:
-  """Its own; else of ten tasks one to test by, and one beside."""
-  return task.get('split') or {0: 'test', 1: 'dev'}.get(index % 10, 'train')
-
-
-def _list_tasks(split: str, tasks: str | None) -> list[int]:
-  return [
-      index
-      for index, task in enumerate(load_tasks(tasks))
-      if _split_of(index, task) == split
-  ]
+def _any(task: Task) -> None:
+  """What a task holds is the program's own business."""
+  del task
 
 
 SPEC = EnvSpec(
@@ -593,6 +569,8 @@ SPEC = EnvSpec(
         'tasks': lambda value: value is not None,
     },
     open_factory=Programs,
-    list_tasks=_list_tasks,
+    list_tasks=lambda split, tasks: task_files.of_split(
+        split, load_tasks(tasks)
+    ),
     success='The program says so, or gives a reward of 1.',
 )

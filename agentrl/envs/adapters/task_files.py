@@ -1,0 +1,56 @@
+"""Files of tasks that users write, a JSON object a line."""
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from agentrl import json_files
+from agentrl.envs.spec import SPLITS
+from agentrl.errors import ConfigError, DataError
+
+Task = Mapping[str, Any]
+
+
+@functools.cache
+def read(path: str | None, check: Callable[[Any], None]) -> tuple[Task, ...]:
+  """The tasks of `env.options.tasks`.
+
+  Args:
+    path: of the file.
+    check: raises ValueError for an object that is no task of the environment.
+
+  Raises:
+    ConfigError: no file is named, or a line is no task.
+  """
+  if path is None:
+    raise ConfigError('env.options.tasks is not set: name a file of tasks.')
+  try:
+    lines = json_files.read_text(path).splitlines()
+  except DataError as error:
+    raise ConfigError(f'env.options.tasks={path}: {error}') from error
+  tasks = []
+  for number, line in enumerate(lines, 1):
+    if line.strip():
+      try:
+        task = json_files.loads(line)
+        if not isinstance(task, dict):
+          raise ValueError('a task is a JSON object')
+        check(task)
+        if task.get('split', 'train') not in SPLITS:
+          raise ValueError(f"'split' is one of {', '.join(SPLITS)}")
+      except json_files.BROKEN as error:
+        raise ConfigError(f'{path}, line {number}: {error}') from error
+      tasks.append(task)
+  if not tasks:
+    raise ConfigError(f'env.options.tasks={path} has no task.')
+  return tuple(tasks)
+
+
+def of_split(split: str, tasks: tuple[Task, ...]) -> list[int]:
+  """Ids of a split: a task's own, else of ten one for test and one for dev."""
+  usual = {0: 'test', 1: 'dev'}
+  return [
+      index
+      for index, task in enumerate(tasks)
+      if (task.get('split') or usual.get(index % 10, 'train')) == split
+  ]
