@@ -55,22 +55,14 @@ def tasks(tmp_path):
 
 
 @pytest.fixture
-def opened(tasks):
-  """Opens environments on a server, and closes them all."""
-  with contextlib.ExitStack() as stack:
+def opened(tasks, open_env):
+  """Opens environments on a server."""
 
-    def make(server=None, written=TASKS, **options):
-      server = server or stdio()
-      options = (
-          dict(server=server, tasks=tasks(written), timeout_s=20.0) | options
-      )
-      factory = SPEC.open(**options)
-      stack.callback(factory.close)
-      env = factory.make()
-      stack.callback(env.close)
-      return env
+  def make(server=None, written=TASKS, **options):
+    given = dict(server=server or stdio(), tasks=tasks(written), timeout_s=20.0)
+    return open_env(SPEC, **given | options)
 
-    yield make
+  return make
 
 
 def call(name, **arguments):

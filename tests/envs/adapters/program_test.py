@@ -1,6 +1,5 @@
 """Tests for agentrl.envs.adapters.program, with agents of the openai package."""
 
-import contextlib
 import json
 import pathlib
 import sys
@@ -36,19 +35,11 @@ def tasks(tmp_path):
 
 
 @pytest.fixture
-def opened(tasks):
-  """Opens environments of a program, and closes them all."""
-  with contextlib.ExitStack() as stack:
-
-    def make(**options):
-      options = dict(tasks=tasks, timeout_s=30.0) | options
-      factory = SPEC.open(**options)
-      stack.callback(factory.close)
-      env = factory.make()
-      stack.callback(env.close)
-      return env
-
-    yield make
+def opened(tasks, open_env):
+  """Opens environments of a program."""
+  return lambda **options: open_env(
+      SPEC, **dict(tasks=tasks, timeout_s=30.0) | options
+  )
 
 
 def call(**arguments):
