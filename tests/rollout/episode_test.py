@@ -155,7 +155,7 @@ def test_completion_cut_by_length_is_acted_upon(agent, chat, go):
 
 
 @pytest.mark.parametrize(
-    'format', [x for x in formats.FORMATS if x not in ('plain', 'raw')]
+    'format', [name for name, x in formats.FORMATS.items() if x.marked]
 )
 def test_reply_without_an_action_costs_a_turn_and_no_env_step(chat, format):
   functions = (Function('go', ('go',)),)

@@ -213,7 +213,7 @@ def test_the_expert_plays_alike_in_messages_and_in_tokens(chat, env_name):
 
 def test_reply_without_an_action_costs_a_turn_and_no_env_step():
   functions = (Function('go', ('go',)),)
-  for format in (x for x in formats.FORMATS if x not in ('plain', 'raw')):
+  for format in (name for name, x in formats.FORMATS.items() if x.marked):
     agent = TextAgent(instructions='', format=format, functions=functions)
     chat = FakeChat([chat_reply('I do not know')], then=agent.write_text('go'))
     env = fakes.FakeEnv()
