@@ -157,6 +157,13 @@ class Train(Learning):
   mode = 'train'
 
   num_steps: int = field(100, 'rl steps', ge=1)
+  # Runs whose episodes differ in length compare at equal tokens.
+  num_tokens: int = field(
+      0,
+      'sampled tokens: the rl step that reaches them is the last one, if'
+      ' num_steps was not before; 0: no such end',
+      ge=0,
+  )
   mesh: RlMesh = section(RlMesh)
   rollout: Rollout = section(Rollout)
   tasks: sections.TaskOptions = section(sections.TaskOptions)

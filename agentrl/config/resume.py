@@ -25,6 +25,7 @@ from agentrl.runtime import workdir as workdir_lib
 _FREE = (
     'compile_cache',
     'num_steps',
+    'num_tokens',
     'checkpoint.',
     'eval.',
     'env.url',

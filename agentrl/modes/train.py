@@ -129,7 +129,7 @@ def _run(session: Session) -> None:
   run.record.open(session.stack, config.num_steps, loop.step, shown=_SHOWN)
   hooks.recall()
   if resumed:
-    if loop.step < config.num_steps:  # a run that ended here has more steps now
+    if not hooks.done(loop.step):  # a run that ended here has more steps now
       run.record.rename('after', f'step_{loop.step}')
     # Stopped by Ctrl-C before the evaluation of its last step was done.
     hooks.evaluate(loop.step, loop.policy_version)
@@ -363,7 +363,7 @@ class _Hooks(rl.Hooks):
     """The panel that is played after `step` steps; None: there is none."""
     config = self.run.session.config
     # The first and the last have names of their own.
-    if step in (0, config.num_steps):
+    if step == 0 or self.done(step):
       return None
     for panel, every in (
         (WHOLE, config.eval.every),
@@ -394,5 +394,14 @@ class _Hooks(rl.Hooks):
     loop = dataclasses.asdict(loop)
     checkpoints.save(self.run, state, loop, ref_params=self.ref_params)
 
+  def done(self, step: int) -> bool:
+    """True if the run ends after `step` steps, which are recorded."""
+    return step >= self.run.session.config.num_steps or self._spent
+
+  @property
+  def _spent(self) -> bool:
+    tokens = self.run.session.config.num_tokens
+    return 0 < tokens <= self.run.record.sampled_tokens
+
   def stopped(self):
-    return ranks.interrupted(self.run.session.loop)
+    return self._spent or ranks.interrupted(self.run.session.loop)

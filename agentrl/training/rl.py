@@ -106,7 +106,7 @@ class Hooks(Protocol):
     """Writes a checkpoint."""
 
   def stopped(self) -> bool:
-    """True once the user asked to stop."""
+    """True once the run shall end before its last step: asked to, or spent."""
 
 
 def _next_kl_coef(

@@ -15,6 +15,7 @@ from agentrl.data import episodes
 from agentrl.errors import CheckpointError
 from agentrl.evaluation import evaluate
 from agentrl.runtime import workdir as workdir_lib
+from agentrl.schedules import SAMPLED_TOKENS
 from agentrl.trackers import Tracker
 from agentrl.training import system
 from agentrl.training.rl import RlStep
@@ -55,6 +56,7 @@ class RunRecord:
     self.began = time.monotonic()
     self._wall_s = 0.0
     self._tokens = 0.0
+    self._sampled_tokens = 0.0  # in rl steps
     self._compile_wait_s = 0.0  # in steps
     self._programs = 0.0  # of this process
     self._evals: dict[str, dict[str, Any]] = {WHOLE: {}, SMALL: {}}
@@ -138,6 +140,7 @@ class RunRecord:
     """
     played = [episode for group in rl_step.groups for episode in group.episodes]
     self.add_tokens(sum(len(episode.tokens) for episode in played))
+    self._sampled_tokens += metrics.get(SAMPLED_TOKENS, 0.0)
     if not self._writes:
       return
     step, batch = rl_step.step, rl_step.batch
@@ -209,6 +212,11 @@ class RunRecord:
           )
       }
 
+  @property
+  def sampled_tokens(self) -> float:
+    """Tokens that were sampled in the rl steps so far."""
+    return self._sampled_tokens
+
   def add_tokens(self, count: float) -> None:
     """Adds tokens that were trained on."""
     self._tokens += count
@@ -238,6 +246,7 @@ class RunRecord:
         'totals': {
             'wall_s': self._elapsed(),
             'tokens': self._tokens,
+            'sampled_tokens': self._sampled_tokens,
             'compile_wait_s': self._compile_wait_s,
         },
     }
@@ -250,6 +259,7 @@ class RunRecord:
     self._wall_s, self._tokens = (
         state['totals'][name] for name in ('wall_s', 'tokens')
     )
+    self._sampled_tokens = state['totals'].get('sampled_tokens', 0.0)
     self._compile_wait_s = state['totals'].get('compile_wait_s', 0.0)
 
   def summarised(self, step: int) -> dict[str, dict[str, Any]]:
@@ -306,6 +316,7 @@ class RunRecord:
         'steps': steps,
         'wall_s': self._elapsed(),
         'tokens': int(self._tokens),
+        'sampled_tokens': int(self._sampled_tokens),
         'compile_wait_s': self._compile_wait_s,
         'programs': int(self._programs),
         **values,

@@ -333,7 +333,7 @@ def _planned(
   steps = config.get('num_steps')
   if config.get('mode') == 'agentevol' and isinstance(steps, int):
     return steps + 1  # round 0 learns from the demonstrations alone
-  if config.get('mode') == 'train':
+  if config.get('mode') == 'train' and not config.get('num_tokens'):
     return steps
   return summary.get('steps') or None
 

@@ -98,7 +98,11 @@ def finished(workdir: pathlib.Path, record: Mapping[str, Any]) -> bool:
     summary = json.loads((workdir / 'summary.json').read_text())
   except FileNotFoundError:
     return False
-  return summary['steps'] >= record.get('num_steps', 0)
+  tokens = record.get('num_tokens', 0)
+  return (
+      summary['steps'] >= record.get('num_steps', 0)
+      or 0 < tokens <= summary['sampled_tokens']
+  )
 
 
 def records(out: pathlib.Path) -> dict[str, dict[str, Any]]:

@@ -233,3 +233,18 @@ def test_a_signal_stops_the_loop(make_run):
   assert not hooks.stopped()
   hooks.run.session.loop.interrupted = True
   assert hooks.stopped()
+
+
+def test_a_run_ends_with_the_step_that_has_sampled_enough(
+    make_run, monkeypatch
+):
+  evaluated = []
+  monkeypatch.setattr(
+      learning, 'evaluate', lambda *args, **rest: evaluated.append(args[3])
+  )
+  hooks = make_hooks(make_run(read(num_tokens=25, **{'eval.every': 1})))
+  for step in range(3):
+    assert not hooks.stopped() and not hooks.done(step)
+    hooks.record(made(step, **{'rollout/completion_tokens': 10.0}))
+  assert hooks.stopped() and hooks.done(3)
+  assert evaluated == ['step_1', 'step_2']  # and the last as `after`

@@ -137,8 +137,12 @@ def test_a_run_goes_on_with_its_counts_and_evaluations(
   first = make_record()
   open_record(first, stack)
   for step in range(3):
-    waits = {'train/compile_wait_s': 2.0, 'train/programs': 3.0}
-    first.write_step(made(step), waits, tokens=False, shaped=False)
+    metrics = {
+        'train/compile_wait_s': 2.0,
+        'train/programs': 3.0,
+        'rollout/completion_tokens': 5.0,
+    }
+    first.write_step(made(step), metrics, tokens=False, shaped=False)
   first.add_evaluation('before', SUMMARY)
   first.add_tokens(7)
   state = json.loads(json.dumps(first.state()))  # as a checkpoint keeps it
@@ -161,6 +165,7 @@ def test_a_run_goes_on_with_its_counts_and_evaluations(
   )
   assert [line['step'] for line in lines(tmp_path)] == [0, 1, 2]
   again.add_tokens(1)
+  assert again.sampled_tokens == 15
   again.summarise('train', 3, updates=9)
   summary = json.loads((tmp_path / 'summary.json').read_text())
   assert summary.pop('wall_s') > state['totals']['wall_s']
@@ -169,6 +174,7 @@ def test_a_run_goes_on_with_its_counts_and_evaluations(
       'mode': 'train',
       'steps': 3,
       'updates': 9,
+      'sampled_tokens': 15,
       'compile_wait_s': 7.5,  # of both processes
       'programs': 3,  # of this one
       'eval': {'before': SUMMARY},

@@ -55,6 +55,8 @@ def test_a_live_run_shows_what_it_has_so_far(tmp_path):
   )
   assert list(found.success) == ['untrained', 'before', 'step_2']
   assert found.success['step_2'] == Rate(0.5, 0.4, 0.6, 8)
+  write(tmp_path / 'spent', lines, config=CONFIG | {'num_tokens': 9000})
+  assert run_facts.read(tmp_path, 'spent').planned is None
   # It has ended, without a summary.
   assert run_facts.read(tmp_path, 'run').status == 'stopped'
 

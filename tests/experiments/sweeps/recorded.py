@@ -6,7 +6,9 @@ from agentrl.data import episodes
 from tests.evaluation import recording
 
 
-def write_run(workdir, record, *, solved, before=0.25, tasks=8, steps=None):
+def write_run(
+    workdir, record, *, solved, before=0.25, tasks=8, steps=None, sampled=0
+):
   """Writes a finished run that solved the first `solved` of its tasks.
 
   Of a mixture, `solved` has those of each member, in the environment of its name.
@@ -34,7 +36,13 @@ def write_run(workdir, record, *, solved, before=0.25, tasks=8, steps=None):
               for task in range(tasks)
           ],
       )
-  summary = dict(steps=steps, updates=2 * steps, wall_s=605.2, eval=evals)
+  summary = dict(
+      steps=steps,
+      updates=2 * steps,
+      sampled_tokens=sampled,
+      wall_s=605.2,
+      eval=evals,
+  )
   (workdir / 'config.json').write_text(json.dumps(record))
   (workdir / 'summary.json').write_text(json.dumps(summary))
   (workdir / 'metrics.jsonl').write_text(

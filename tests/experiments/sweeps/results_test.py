@@ -296,6 +296,11 @@ def test_a_member_without_options_of_its_own_has_those_of_its_environment(
 
 def test_a_run_of_fewer_steps_is_not_finished(tmp_path, cells, records):
   assert not write(tmp_path, cells, records, (2, 4, 6, 8), steps=1)
+  for record in records.values():
+    record['num_tokens'] = 100
+  assert not write(tmp_path, cells, records, (2, 4, 6, 8), steps=1, sampled=99)
+  runs = write(tmp_path, cells, records, (2, 4, 6, 8), steps=1, sampled=100)
+  assert len(runs) == 4
 
 
 def test_the_figure_is_drawn_and_names_each_arm(tmp_path, cells, records):
