@@ -4,11 +4,12 @@ r"""Makes a release artefact of a run: its policy, with a card, in one archive.
     python launch.py --config=configs/evaluate.py:model=runs/release/quickstart \
         --workdir=runs/released
 
-Exports the newest checkpoint in bfloat16 (`configs/export.py`), evaluates the
-exported folder on the panel of its run (bfloat16 is another policy than float32),
-adds that figure to the card, and packs the folder: the same bytes for the same
-run. The second command is all that a user of the unpacked archive needs: the
-folder says which environment, format and template the policy speaks.
+Exports the newest checkpoint in bfloat16 (`configs/export.py`; of a policy with an
+adapter the adapter alone), evaluates the exported folder on the panel of its run
+(bfloat16 is another policy than float32), adds that figure to the card, and packs the
+folder: the same bytes for the same run. The second command is all that a user of the
+unpacked archive needs: the folder says which environment, format and template the
+policy speaks.
 """
 
 import gzip
@@ -21,6 +22,7 @@ import tarfile
 from absl import app, flags
 
 from agentrl.evaluation import results
+from agentrl.runtime import workdir as workdir_lib
 
 _RUN = flags.DEFINE_string('run', None, 'Workdir of the run.', required=True)
 _OUT = flags.DEFINE_string(
@@ -89,8 +91,13 @@ def main(argv):
   folder = out / (_NAME.value or run.name)
   if folder.exists():
     sys.exit(f'{folder} exists: another --folder, or another --name.')
+  config = workdir_lib.read_record(run / workdir_lib.CONFIG)
+  adapter = bool(config['model'].get('lora', {}).get('rank'))
   launch(
-      f'configs/export.py:run={run}', folder, '--config.export.dtype=bfloat16'
+      f'configs/export.py:run={run}',
+      folder,
+      '--config.export.dtype=bfloat16',
+      f'--config.export.adapter={adapter}',
   )
   evaluation = out / f'{folder.name}-evaluation'
   launch(f'configs/evaluate.py:model={folder.absolute()}', evaluation)

@@ -16,7 +16,7 @@ from absl import app, flags
 
 from agentrl.errors import AgentrlError, ConfigError
 from agentrl.runtime import lock
-from experiments.sweeps import cells as cells_lib, folder, local
+from experiments.sweeps import cells as cells_lib, folder, local, pages
 from experiments.sweeps.cells import Cell, Overrides
 
 _OUT = flags.DEFINE_string('out', None, 'Folder of the sweep.', required=True)
@@ -31,6 +31,12 @@ _GRID = flags.DEFINE_multi_string(
 )
 _ONLY = flags.DEFINE_multi_string(
     'only', [], "Run the cells with these values alone: 'seed=0;1'."
+)
+_KEEP = flags.DEFINE_string(
+    'keep',
+    None,
+    'Folder of a page: finished cells are kept there as small files, see `pages`,'
+    ' and not run again; tables are made of them.',
 )
 _JOBS = flags.DEFINE_integer('jobs', 1, 'Cells at a time.', lower_bound=1)
 _CLUSTER = flags.DEFINE_enum(
@@ -112,8 +118,12 @@ def _main(
   if _TRACE.value is not None:
     _trace(chosen, records, out)
     return
-  is_open = lambda cell: not folder.finished(
-      out / cell.name, records[cell.name]
+  page = pathlib.Path(_KEEP.value) if _KEEP.value else None
+  if page is not None:
+    pages.check(page, cells, records)
+  is_open = lambda cell: not (
+      folder.finished(out / cell.name, records[cell.name])
+      or (page is not None and pages.has(page, cell))
   )
   unfinished = list(filter(is_open, chosen))
   needed = {cell.start for cell in unfinished}
@@ -138,7 +148,7 @@ def _main(
         reasons = local.train(unfinished, out, _JOBS.value)
       else:
         reasons = _cluster().train(unfinished, out, executor)
-    _report(out, more)
+    _report(out, more, cells, page)
   if reasons:
     sys.exit('\n'.join(reasons))
 
@@ -187,21 +197,28 @@ def _trace(
 
 
 def _report(
-    out: pathlib.Path, more: Callable[[Sequence[Any]], str] | None
+    out: pathlib.Path,
+    more: Callable[[Sequence[Any]], str] | None,
+    cells: Sequence[Cell],
+    page: pathlib.Path | None,
 ) -> None:
   """Prints and keeps the table, and draws the figure."""
   # Imported late: matplotlib takes a second, and a refusal should not.
   from experiments.sweeps import figure, results, tables
 
-  runs = list(results.read(out))
+  if page is None:
+    page, runs = out, list(results.read(out))
+  else:
+    pages.keep(page, out, cells)
+    runs = pages.read(page, cells)
   text = tables.of_runs(runs)
   if more and runs:
     text += f'\n{more(runs)}'
-  (out / 'table.md').write_text(text)
+  (page / 'table.md').write_text(text)
   print(text)
   if runs:
-    figure.draw(runs, out / 'figure.svg')
-    print(f'See {out / "table.md"} and {out / "figure.svg"}')
+    figure.draw(runs, page / 'figure.svg')
+    print(f'See {page / "table.md"} and {page / "figure.svg"}')
 
 
 def _check_installed() -> None:

@@ -5,10 +5,11 @@ environment is compared with nothing else.
 """
 
 import dataclasses
+import functools
 import json
 import pathlib
 import statistics
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from agentrl import envs, metrics as metrics_lib
@@ -22,7 +23,8 @@ from experiments.sweeps import folder
 from experiments.sweeps.cells import Cell
 
 _ALL = 'rollout/'  # metrics of the episodes of all members
-SUCCESS, RETURN = 'success', 'return'  # what episodes are measured by
+# What episodes are measured by, and the turns that they took.
+SUCCESS, RETURN, TURNS = 'success', 'return', 'turns'
 BOUNDS = {SUCCESS: (0.0, 1.0), RETURN: None}  # least and greatest value
 
 
@@ -35,8 +37,8 @@ class Run:
     config: as its workdir keeps it; of a member, with its sections.
     summary: likewise; of a member, with its evaluations under their own names.
     metrics: one record a step; of a member, its own under names without it.
-    played: its last evaluation: by measure the value of each (task, sample), the
-      mean over attempts; None where the infrastructure failed the episode.
+    played: its last evaluation: by measure, and of `TURNS`, the value of each
+      (task, sample), the mean over attempts; None where the infrastructure failed the episode.
     played_before: likewise of the evaluation before the first step; empty without
       one.
     member: of the mixture; '' without one.
@@ -136,22 +138,52 @@ def read(out: pathlib.Path) -> Iterator[Run]:
     config = configs.get(cell.name)
     if config is None or not folder.finished(workdir, config):
       continue
+    yield from of_members(
+        cell,
+        config,
+        json.loads((workdir / 'summary.json').read_text()),
+        list(metrics_lib.read(workdir / 'metrics.jsonl')),
+        functools.partial(played, workdir),
+    )
+
+
+def members(config: Mapping[str, Any]) -> list[str]:
+  """The members of a mixture; [''] without one."""
+  return sorted(config.get('mixture') or ('',))
+
+
+def of_members(
+    cell: Cell,
+    config: Mapping[str, Any],
+    summary: Mapping[str, Any],
+    metrics: Sequence[Mapping[str, float]],
+    played: Callable[[bool, str], Mapping[str, Values]],
+) -> Iterator[Run]:
+  """The run of a cell, or the parts of a mixture's that are about one member.
+
+  Args:
+    cell: of the sweep.
+    config: as its workdir keeps it.
+    summary: likewise.
+    metrics: one record a step.
+    played: gives `Run.played` (True) and `played_before` (False) of a member.
+  """
+  for member in members(config):
     run = Run(
         cell=cell,
         config=config,
-        summary=json.loads((workdir / 'summary.json').read_text()),
-        metrics=list(metrics_lib.read(workdir / 'metrics.jsonl')),
-        played=played(workdir, last=True),
-        played_before=played(workdir, last=False),
+        summary=summary,
+        metrics=metrics,
+        played=played(True, member),
+        played_before=played(False, member),
+        member=member,
     )
-    members = sorted(config.get('mixture') or ())
-    yield from (_of_member(run, workdir, x) for x in members)
-    if not members:
-      yield run
+    yield _of_member(run) if member else run
 
 
-def _of_member(run: Run, workdir: pathlib.Path, member: str) -> Run:
-  """The part of a mixture's run that is about one member."""
+def _of_member(run: Run) -> Run:
+  """A run under the names that one without other members would have."""
+  member = run.member
   others = tuple(f'{name}/' for name in run.config['mixture'])
   own = f'{member}/'
   evaluations = run.summary['eval'].items()
@@ -174,9 +206,6 @@ def _of_member(run: Run, workdir: pathlib.Path, member: str) -> Run:
           }
           for line in run.metrics
       ],
-      played=played(workdir, last=True, member=member),
-      played_before=played(workdir, last=False, member=member),
-      member=member,
   )
 
 
@@ -204,7 +233,7 @@ def with_partial_returns(found: Sequence[Arm]) -> list[Arm]:
 
 
 def played(
-    workdir: pathlib.Path, *, last: bool, member: str = ''
+    workdir: pathlib.Path, last: bool, member: str = ''
 ) -> dict[str, Values]:
   """The last evaluation, or that of step 0: of each measure its values."""
   files = (workdir / 'episodes' / 'eval').glob('*.jsonl')
@@ -224,6 +253,7 @@ def played(
   return {
       SUCCESS: measured(lambda e: float(e.success)),
       RETURN: measured(lambda e: e.episode_return),
+      TURNS: measured(lambda e: float(len(e.turns))),
   }
 
 

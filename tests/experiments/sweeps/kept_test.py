@@ -10,6 +10,7 @@ from experiments.sweeps import (
     figure,
     folder,
     kept,
+    pages,
     results,
     tables,
 )
@@ -27,9 +28,9 @@ def test_a_page_gives_back_what_its_runs_reached(tmp_path):
   for cell, solved in zip(cells, (3, 5), strict=True):
     recorded.write_run(out / cell.name, records[cell.name], solved=solved)
     path = kept.add(page, 'babyai', out / cell.name)
-  assert path == page / 'runs' / 'babyai-1.json'
+  assert path == page / 'runs' / 'recipe=babyai-seed=1.json'
   assert path.stat().st_size < 20_000
-  expected, found = list(results.read(out)), kept.read(page)
+  expected, found = list(results.read(out)), pages.read(page)
   assert [run.name for run in found] == [
       'recipe=babyai-seed=0', 'recipe=babyai-seed=1'
   ]  # fmt: skip
@@ -57,3 +58,23 @@ def test_a_run_that_goes_on_is_not_kept(tmp_path):
   summary.write_text(json.dumps(found))
   with pytest.raises(ConfigError, match='not finished'):
     kept.add(tmp_path, 'a', tmp_path / 'run')
+
+
+def test_a_mixture_gives_back_its_members(tmp_path):
+  cells = cells_lib.make('configs/mixture_grpo.py:tiny', [{}], ['seed=0'])
+  records = cells_lib.check(cells)
+  [cell] = cells
+  members = records[cell.name]['mixture']
+  folder.keep(tmp_path, cells)
+  solved = dict(zip(members, range(1, 9), strict=False))
+  recorded.write_run(
+      tmp_path / cell.name, records[cell.name], solved=solved
+  )
+  pages.keep(tmp_path / 'page', tmp_path, cells)
+  expected = list(results.read(tmp_path))
+  found = pages.read(tmp_path / 'page', cells)
+  assert [run.member for run in found] == sorted(members)
+  for one, other in zip(expected, found, strict=True):
+    assert (one.arm, one.played) == (other.arm, other.played)
+    assert one.summary == other.summary
+    assert one.column('rollout/success') == other.column('rollout/success')

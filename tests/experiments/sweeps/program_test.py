@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -68,6 +69,29 @@ def test_a_finished_sweep_ends_in_its_table(tmp_path):
   refused = sweep(tmp_path, '--grid=seed=0')
   assert refused.returncode == 2
   assert 'holds another sweep, with seed=1' in refused.stderr
+
+
+def test_cells_that_a_page_keeps_are_not_run_again(tmp_path):
+  out, page = tmp_path / 'sweep', tmp_path / 'page'
+  cells = cells_lib.make(TINY, [{}], ['seed=0;1'])
+  records = cells_lib.check(cells)
+  out.mkdir()
+  folder.keep(out, cells)
+  for cell in cells:
+    recorded.write_run(out / cell.name, records[cell.name], solved=4)
+  done = sweep(out, '--grid=seed=0;1', f'--keep={page}')
+  assert done.returncode == 0, done.stderr
+  shutil.rmtree(out)  # on another machine
+  again = sweep(out, '--grid=seed=0;1', f'--keep={page}')
+  assert again.returncode == 0, again.stderr
+  assert again.stdout == done.stdout
+  assert '| base | 2 | 0.250 | 0.500 |' in done.stdout
+  assert (page / 'table.md').exists() and (page / 'figure.svg').exists()
+  path = page / 'runs' / 'seed=1.json'
+  path.write_text(path.read_text().replace('"lr": 0.0002', '"lr": 0.5'))
+  refused = sweep(out, '--grid=seed=0;1', f'--keep={page}')
+  assert refused.returncode == 2
+  assert 'optim.lr=0.5 (now 0.0002)' in refused.stderr
 
 
 def horizons(out, *flags):
