@@ -111,7 +111,12 @@ def make(
 
 
 # A step more than none: the checkpoint before it is what counts.
-_WARM_START = (('num_steps', '1'), ('eval.num_tasks', '0'))
+_WARM_START = (
+    ('num_steps', '1'),
+    ('eval.num_tasks', '0'),
+    ('eval.small.num_tasks', '0'),
+    ('eval.small.every', '0'),
+)
 
 
 def with_warm_starts(

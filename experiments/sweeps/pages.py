@@ -44,6 +44,8 @@ _METRICS = (
     'time/collect_s',
     'time/update_s',
     'time/memory_gib',
+    'eval/success',
+    'eval_small/success',
 )
 # Of an episode, as columns.
 _MEASURES = (results.SUCCESS, results.RETURN, results.TURNS)

@@ -8,6 +8,7 @@ import ast
 import importlib.util
 import pathlib
 import shlex
+import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -132,6 +133,7 @@ def _main(
     shown = {cell.start for cell in chosen}
     begins = [x for start, x in starts.items() if start in shown]
     _show([*begins, *chosen], [*first, *unfinished], out, options)
+    print(_missing(chosen, unfinished, out, page))
     return
   # A refused command leaves nothing behind.
   executor = None
@@ -175,6 +177,32 @@ def _show(
         _cluster().script(unfinished, out.absolute(), _JOBS.value, options),
         end='',
     )
+
+
+def _missing(
+    chosen: Sequence[Cell],
+    unfinished: Sequence[Cell],
+    out: pathlib.Path,
+    page: pathlib.Path | None,
+) -> str:
+  """How many cells are missing, and the hours that they will take.
+
+  A cell takes as long as the mean finished one of its arm, or else of all.
+  """
+  from experiments.sweeps import results
+
+  text = f'{len(unfinished)} of {len(chosen)} cells are missing'
+  runs = pages.read(page, chosen) if page else list(results.read(out))
+  walls: dict[str, list[float]] = {}
+  for run in runs:
+    walls.setdefault(run.cell.arm, []).append(run.summary['wall_s'])
+  if not (unfinished and walls):
+    return f'{text}.'
+  every = [wall for arm in walls.values() for wall in arm]
+  hours = sum(
+      statistics.fmean(walls.get(cell.arm, every)) for cell in unfinished
+  )
+  return f'{text}: {hours / 3600:.1f} hours, without warm starts.'
 
 
 def _trace(

@@ -87,6 +87,11 @@ def test_cells_that_a_page_keeps_are_not_run_again(tmp_path):
   assert again.stdout == done.stdout
   assert '| base | 2 | 0.250 | 0.500 |' in done.stdout
   assert (page / 'table.md').exists() and (page / 'figure.svg').exists()
+  shown = sweep(out, '--grid=seed=0;1;2;3', f'--keep={page}', '--show')
+  assert shown.stdout.startswith('seed=0: finished\nseed=1: finished\nseed=2')
+  assert shown.stdout.endswith(
+      '2 of 4 cells are missing: 0.3 hours, without warm starts.\n'
+  )
   path = page / 'runs' / 'seed=1.json'
   path.write_text(path.read_text().replace('"lr": 0.0002', '"lr": 0.5'))
   refused = sweep(out, '--grid=seed=0;1', f'--keep={page}')
@@ -111,7 +116,8 @@ def test_a_warm_start_comes_first_and_all_cells_begin_with_it(tmp_path):
   out = tmp_path / 'sweep'
   done = horizons(out, '--only=:schedule=linear;random', '--show')
   assert done.returncode == 0, done.stderr
-  first, command, *rest = done.stdout.splitlines()
+  first, command, *rest, missing = done.stdout.splitlines()
+  assert missing == '2 of 2 cells are missing.'
   assert first == 'warmstart: new'
   assert f'--workdir={out}/warmstart --config.num_steps=1' in command
   assert [line.split(':')[0] for line in rest[::2]] == [
