@@ -21,7 +21,7 @@ from agentrl.types import StepResult
 
 OBSERVE = ('page', 'viewport', 'html')
 STYLES = ('full', 'compact', 'lean', 'controls')
-NAVIGATION = ('always', 'first')
+NAVIGATION = ('always', 'first', 'never')
 MAX_EPISODES = 64
 CALL_S = 40.0  # of a reset or a step, all waits together
 _QUEUE_S = 120.0  # for its turn to open a page
@@ -41,7 +41,8 @@ class Look:
       first observation, objective; 'lean' as that, with the nodes as
       `nodes.lean_text` writes them; 'controls' as that, without their texts.
     navigation: 'first': what all pages of a site share is told in the first
-      observation alone.
+      observation alone; 'never': not at all, for tasks on the page that they
+      begin on.
 
   Raises:
     ConfigError: one is unknown, or has no effect on HTML.
@@ -66,6 +67,7 @@ class Look:
         ('style', 'lean'),
         ('style', 'controls'),
         ('navigation', 'first'),
+        ('navigation', 'never'),
     )
     for name, value in of_tree:
       if self.observe == 'html' and getattr(self, name) == value:
@@ -78,7 +80,7 @@ class Look:
     """Nodes as text; `first`: of the first observation."""
     if self.observe == 'html':
       return nodes_lib.html_text(nodes)
-    if self.navigation == 'first' and not first:
+    if self.navigation == 'never' or self.navigation == 'first' and not first:
       nodes = [node for node in nodes if not node.navigation]
     if self.style in ('lean', 'controls'):
       return nodes_lib.lean_text(nodes, texts=self.style == 'lean')

@@ -69,7 +69,7 @@ MEANINGS = {
     'observe': "'page' or 'viewport' as accessibility tree, or 'html'",
     'style': "observations, 'full', 'compact', 'lean' or 'controls'",
     'navigation': (
-        "'always', or 'first': what all pages share, in the first observation"
+        "what all pages share: 'always', in the 'first' observation, 'never'"
     ),
     'episodes': 'at a time, each an isolated context of one browser',
     'chromium': "executable; None: the system's, else Playwright's download",

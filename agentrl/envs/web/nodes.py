@@ -45,7 +45,7 @@ _TEXT = frozenset({
     'contentinfo', 'complementary', 'dialog', 'separator', 'tooltip', 'menu',
     'menubar', 'tablist', 'tabpanel', 'tree', 'radiogroup', 'toolbar',
     'SvgRoot', 'graphics-document', 'mark', 'Legend', 'DescriptionList',
-    'superscript', 'subscript',
+    'superscript', 'subscript', 'deletion', 'insertion', 'MenuListPopup',
 })  # fmt: skip
 
 
