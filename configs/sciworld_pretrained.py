@@ -24,7 +24,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
       simulators=2,
   )
   config.env.timeout_s = 120.0  # simulators start in the first resets
-  config.warmstart.update(episodes=96, epochs=2, horizon=16)
+  config.warmstart.update(episodes=96, epochs=1, horizon=16)
   config.rollout.update(
       max_completion_tokens=32, max_context=2560, concurrency=16
   )
