@@ -1,0 +1,1 @@
+"""Our environments in the interfaces of other harnesses."""

@@ -1,0 +1,169 @@
+r"""Any environment as an MCP server over stdio: an episode a connection.
+
+    python -m agentrl.envs.exports.mcp --env=textcraft --options='{"max_depth": 2}'
+
+Tools: `reset` starts a task, and the environment's functions act in it; one that has
+none gets `act`, with the action as a text. A tool's result is the observation as text,
+and `reward`, `done` and `success` as structured content. Needs `pip install mcp`.
+"""
+
+import asyncio
+import json
+import random
+from typing import Any
+
+from absl import app, flags
+from mcp import types
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+
+from agentrl import envs
+from agentrl.envs import functions as functions_lib
+from agentrl.envs.functions import Function
+from agentrl.errors import AgentrlError, EnvError
+
+_ENV = flags.DEFINE_string('env', None, 'Environment.', required=True)
+_SPLIT = flags.DEFINE_string('split', 'train', 'Tasks that reset draws from.')
+_OPTIONS = flags.DEFINE_string('options', '{}', 'Its options, as JSON.')
+
+RESET = Function(
+    'reset',
+    description='Starts a task and shows it. Without task_id, one is drawn.',
+    schema={
+        'type': 'object',
+        'properties': {'task_id': {'type': 'integer'}},
+        'additionalProperties': False,
+    },
+)
+ACT = Function(
+    'act',
+    description='Does one action, as the task says them.',
+    schema={
+        'type': 'object',
+        'properties': {'action': {'type': 'string'}},
+        'required': ['action'],
+        'additionalProperties': False,
+    },
+)
+
+
+class Episodes:
+  """The episodes of one connection, one after the other.
+
+  Args:
+    name: of the environment.
+    split: whose tasks `reset` draws from.
+    options: of the environment.
+
+  Raises:
+    ConfigError: name, split or an option is unknown or wrong.
+    EnvError: a package that it needs is missing.
+  """
+
+  def __init__(self, name: str, split: str, options: dict[str, Any]):
+    spec = envs.get(name).under(**options)
+    self._acts = spec.functions or (ACT,)
+    self._tasks = spec.tasks(split, **options)
+    self._factory = spec.open(**options)
+    self._env = self._factory.make()
+    self._rng = random.Random(0)
+    self._over = True
+
+  @property
+  def functions(self) -> tuple[Function, ...]:
+    """The tools of the server."""
+    return (RESET, *self._acts)
+
+  def call(
+      self, name: str, arguments: dict[str, Any]
+  ) -> tuple[str, dict[str, Any]]:
+    """The text and the structured content that a call gives.
+
+    Raises:
+      EnvError: the call is wrong, no episode is under way, or there is no such task.
+    """
+    action, reason = functions_lib.action_of(self.functions, name, arguments)
+    if reason is not None:
+      raise EnvError(reason)
+    if name == RESET.name:
+      task_id = arguments.get('task_id', self._rng.choice(self._tasks))
+      text = self._env.reset(task_id, 0)
+      self._over = False
+      return text, {'task_id': task_id, 'reward': 0.0, 'done': False}
+    if self._over:
+      raise EnvError('No task is under way: call reset first.')
+    result = self._env.step(arguments['action'] if name == ACT.name else action)
+    self._over = result.terminated or result.truncated
+    return result.observation, {
+        'reward': result.reward,
+        'done': self._over,
+        'success': result.success,
+    }
+
+  def close(self) -> None:
+    """Frees the environment and what it shares."""
+    self._env.close()
+    self._factory.close()
+
+
+def serve(episodes: Episodes) -> Server:
+  """The server of one connection's episodes."""
+  tools = [function.tool['function'] for function in episodes.functions]
+  lock = asyncio.Lock()  # calls of one connection come at once
+
+  async def list_tools(context: Any, params: Any) -> types.ListToolsResult:
+    del context, params
+    return types.ListToolsResult(
+        tools=[
+            types.Tool(
+                name=tool['name'],
+                description=tool['description'],
+                input_schema=tool['parameters'],
+            )
+            for tool in tools
+        ]
+    )
+
+  async def call_tool(
+      context: Any, params: types.CallToolRequestParams
+  ) -> types.CallToolResult:
+    del context
+    async with lock:
+      try:
+        text, content = await asyncio.to_thread(
+            episodes.call, params.name, dict(params.arguments or {})
+        )
+      except EnvError as error:  # the policy's, who may go on
+        text = types.TextContent(type='text', text=str(error))
+        return types.CallToolResult(content=[text], is_error=True)
+    return types.CallToolResult(
+        content=[types.TextContent(type='text', text=text)],
+        structured_content=content,
+    )
+
+  return Server(
+      'agentrl', on_list_tools=list_tools, on_call_tool=call_tool
+  )
+
+
+async def _run(episodes: Episodes) -> None:
+  server = serve(episodes)
+  async with stdio_server() as (read, write):
+    await server.run(read, write, server.create_initialization_options())
+
+
+def main(argv):
+  if len(argv) > 1:
+    raise app.UsageError(f'Unexpected arguments {argv[1:]}.')
+  try:
+    episodes = Episodes(_ENV.value, _SPLIT.value, json.loads(_OPTIONS.value))
+  except (AgentrlError, ValueError) as error:
+    raise SystemExit(f'{type(error).__name__}: {error}') from error
+  try:
+    asyncio.run(_run(episodes))
+  finally:
+    episodes.close()
+
+
+if __name__ == '__main__':
+  app.run(main)
