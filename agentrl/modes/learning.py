@@ -66,7 +66,7 @@ def start_sampling(run: Run, params: Any, version: int) -> Serving:
       serving_lib.ServedPolicy(
           model=dataclasses.replace(run.model, params=params),
           version=version,
-          dtype=config.model.dtype,
+          dtype=config.sampler.dtype or config.model.dtype,
           max_context=config.rollout.max_context,
           seed=session.seed('engine'),
           chat_template=config.agent.template,

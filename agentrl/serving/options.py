@@ -16,6 +16,7 @@ from agentrl.fields import (
     when,
     when_set,
 )
+from agentrl.models.options import DTYPES
 
 # What a push does to requests under way, see `weight_sync.disk`.
 PUSHES = ('retract', 'drain', 'abort', 'in_place')
@@ -314,6 +315,14 @@ _RANK = when_set('model.lora.rank', 8, 'model.lora.rank=0 has no adapter')
 class TrainSamplerOptions(SamplerOptions):
   """The sampler of a policy that is trained."""
 
+  # Another than the trainer's gives log-probabilities that differ from its own, as
+  # servers of low precision do: see algo.importance_cap.
+  dtype: str | None = field(
+      None,
+      'type that the engine computes in; None: model.dtype',
+      one_of=DTYPES,
+      acts_if=_EMBEDDED,
+  )
   # Requests then ask for it by name; False: merged into the whole model.
   push_lora: bool = field(
       False,

@@ -49,8 +49,14 @@ SWEEP = [
         {':algo': 'rloo'},
         {':algo': 'reinforce_pp'},
     ),
+    *_cells('babyai', 5, _BOTH, {':algo': 'ppo', 'algo.bootstrap': True}),
+    # A sampler whose log-probabilities are not the trainer's, and its correction.
     *_cells(
-        'babyai', 5, _BOTH, {':algo': 'ppo', 'algo.bootstrap': True}
+        'babyai',
+        5,
+        _BOTH,
+        {'sampler.dtype': 'bfloat16'},
+        {'sampler.dtype': 'bfloat16', 'algo.importance_cap': 2.0},
     ),
 ]
 

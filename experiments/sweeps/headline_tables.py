@@ -47,9 +47,7 @@ def markdown(runs: Sequence[Run]) -> str:
     own = [run for run in runs if _value(run, _ENV) == env]
     arms = {
         name: {run.config['seed']: run for run in members}
-        for name, members in itertools.groupby(
-            sorted(own, key=_arm), key=_arm
-        )
+        for name, members in itertools.groupby(sorted(own, key=_arm), key=_arm)
     }
     order = list(dict.fromkeys(map(_arm, own)))
     parts += [
@@ -159,7 +157,9 @@ def _test_rows(
     ]
     rows.append(row)
     tested.append(float(found.pvalue))
-  for row, p in zip(rows, comparison.holm(tested) if tested else [], strict=True):
+  for row, p in zip(
+      rows, comparison.holm(tested) if tested else [], strict=True
+  ):
     row[5] = f'{p:.4f}'
   return rows
 

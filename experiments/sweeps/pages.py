@@ -53,7 +53,9 @@ _OF_THE_MACHINE = ('compile_cache', 'agent.date')
 _DIGITS = 4  # of a metric that is no count
 
 
-def write(page: pathlib.Path, cell: Cell, workdir: pathlib.Path) -> pathlib.Path:
+def write(
+    page: pathlib.Path, cell: Cell, workdir: pathlib.Path
+) -> pathlib.Path:
   """Writes the file of a cell's finished run; returns its path.
 
   Raises:
@@ -129,7 +131,8 @@ def check(
     path = _path(page, cell)
     if path.exists():
       new, old = map(
-          _compared, (records[cell.name], json.loads(path.read_text())['config'])
+          _compared,
+          (records[cell.name], json.loads(path.read_text())['config']),
       )
       changed = [
           f'{name}={old.get(name)!r} (now {value!r})'

@@ -36,8 +36,8 @@ _ONLY = flags.DEFINE_multi_string(
 _KEEP = flags.DEFINE_string(
     'keep',
     None,
-    'Folder of a page: finished cells are kept there as small files, see `pages`,'
-    ' and not run again; tables are made of them.',
+    'Folder of a page: finished cells are kept there as small files, see'
+    ' `pages`, and not run again; tables are made of them.',
 )
 _JOBS = flags.DEFINE_integer('jobs', 1, 'Cells at a time.', lower_bound=1)
 _CLUSTER = flags.DEFINE_enum(

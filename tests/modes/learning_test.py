@@ -592,3 +592,20 @@ def test_phases_count_what_came_before_the_first():
   phases.begin('unplanned')
   phases.begin('b')
   assert console.file.getvalue() == 'Phase 2/2, after 0:31: b\n'
+
+
+def test_a_sampler_may_be_less_precise_than_its_trainer(make_run, model):
+  params = tiny.random_params(CONFIG)
+
+  def logprobs(dtype):
+    config = read(**{'rollout.max_context': 256, 'sampler.dtype': dtype})
+    run = make_run(config, model=model)
+    serving = learning.start_sampling(run, params, 0)
+    learning.push(run, serving, params, 1)
+    sampler = serving.make_sampler(temperature=1.0)
+    ids = [20, 21, 22, 23, 24]
+    return run.session.loop.run(sampler.score(ids, start=1))
+
+  same, other = logprobs(None), logprobs('bfloat16')
+  differences = [abs(x - y) for x, y in zip(same, other, strict=True)]
+  assert 1e-5 < max(differences) < 0.1

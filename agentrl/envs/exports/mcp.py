@@ -141,9 +141,7 @@ def serve(episodes: Episodes) -> Server:
         structured_content=content,
     )
 
-  return Server(
-      'agentrl', on_list_tools=list_tools, on_call_tool=call_tool
-  )
+  return Server('agentrl', on_list_tools=list_tools, on_call_tool=call_tool)
 
 
 async def _run(episodes: Episodes) -> None:

@@ -67,9 +67,7 @@ def test_a_mixture_gives_back_its_members(tmp_path):
   members = records[cell.name]['mixture']
   folder.keep(tmp_path, cells)
   solved = dict(zip(members, range(1, 9), strict=False))
-  recorded.write_run(
-      tmp_path / cell.name, records[cell.name], solved=solved
-  )
+  recorded.write_run(tmp_path / cell.name, records[cell.name], solved=solved)
   pages.keep(tmp_path / 'page', tmp_path, cells)
   expected = list(results.read(tmp_path))
   found = pages.read(tmp_path / 'page', cells)
