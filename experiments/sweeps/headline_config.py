@@ -13,7 +13,6 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from agentrl.schedules import Horizon
-from configs import algorithms
 from configs.common import laptop, parse_arg, shrink_laptop
 
 # Turns of the three stages. The expert takes 5 turns on average in both; the last is

@@ -151,6 +151,7 @@ async def _run(episodes: Episodes) -> None:
 
 
 def main(argv):
+  """Serves until the client hangs up."""
   if len(argv) > 1:
     raise app.UsageError(f'Unexpected arguments {argv[1:]}.')
   try:

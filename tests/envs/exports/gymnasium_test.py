@@ -8,9 +8,9 @@ from agentrl import envs
 from agentrl.errors import ConfigError, EnvError
 
 gymnasium = pytest.importorskip('gymnasium')
-from gymnasium.utils import env_checker  # noqa: E402
+from gymnasium.utils import env_checker
 
-from agentrl.envs.exports.gymnasium import TextEnv  # noqa: E402
+from agentrl.envs.exports.gymnasium import TextEnv
 
 OPTIONS = {'max_depth': 1, 'distractors': 0}
 

@@ -11,8 +11,8 @@ from agentrl import envs
 from agentrl.envs import functions as functions_lib
 
 pytest.importorskip('mcp')
-from mcp import ClientSession, StdioServerParameters  # noqa: E402
-from mcp.client.stdio import stdio_client  # noqa: E402
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
 
 MODULE = 'agentrl.envs.exports.mcp'
 
