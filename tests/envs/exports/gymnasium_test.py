@@ -2,15 +2,13 @@
 
 import warnings
 
+import gymnasium
 import pytest
-
-from agentrl import envs
-from agentrl.errors import ConfigError, EnvError
-
-gymnasium = pytest.importorskip('gymnasium')
 from gymnasium.utils import env_checker
 
+from agentrl import envs
 from agentrl.envs.exports.gymnasium import TextEnv
+from agentrl.errors import ConfigError, EnvError
 
 OPTIONS = {'max_depth': 1, 'distractors': 0}
 
