@@ -134,14 +134,16 @@ def serve(episodes: Episodes) -> Server:
             episodes.call, params.name, dict(params.arguments or {})
         )
       except EnvError as error:  # the policy's, who may go on
-        text = types.TextContent(type='text', text=str(error))
-        return types.CallToolResult(content=[text], is_error=True)
+        return types.CallToolResult(content=[_said(str(error))], is_error=True)
     return types.CallToolResult(
-        content=[types.TextContent(type='text', text=text)],
-        structured_content=content,
+        content=[_said(text)], structured_content=content
     )
 
   return Server('agentrl', on_list_tools=list_tools, on_call_tool=call_tool)
+
+
+def _said(text: str) -> types.TextContent:
+  return types.TextContent(type='text', text=text)
 
 
 async def _run(episodes: Episodes) -> None:
