@@ -21,12 +21,14 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config.env.options.update(
       tasks=('find-non-living-thing', 'find-living-thing'),
       simplifications=('easy',),
-      simulators=2,
+      simulators=8,
   )
   config.env.timeout_s = 120.0  # simulators start in the first resets
   config.warmstart.update(episodes=96, epochs=1, horizon=16)
   config.rollout.update(
-      max_completion_tokens=32, max_context=2560, concurrency=16
+      max_completion_tokens=32,
+      max_context=2560,
+      concurrency=8,  # as many as there are simulators
   )
   config.horizon.turns = (10, 14)
   config.eval.update(num_tasks=64, horizon=14)
