@@ -118,7 +118,7 @@ def warm_up(
     params: Any,
     phases: Phases,
 ) -> tuple[Any, int]:
-  """Evaluates, imitates the expert if config.warmstart says so, evaluates.
+  """Imitates the expert if config.warmstart says so; evaluates before that.
 
   Args:
     run: of the mode; the experts of its environments have as many episodes as
@@ -149,8 +149,6 @@ def warm_up(
     params = warm_start(run, params, episodes)
     version += 1
     push(run, serving, params, version)
-  phases.begin(BEFORE)
-  evaluate_all(run, serving, 'before', 0, version, checkpoint=0)
   return params, version
 
 

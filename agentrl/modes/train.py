@@ -75,7 +75,7 @@ def _run(session: Session) -> None:
   planned = {
       learning.UNTRAINED: evaluates and warm and config.eval.untrained,
       learning.IMITATION: warm,
-      learning.BEFORE: evaluates and not resumed,
+      learning.BEFORE: evaluates and run.checkpoints.latest in (None, 0),
       learning.LEARNING: True,
       learning.AFTER: evaluates,
   }
@@ -124,7 +124,18 @@ def _run(session: Session) -> None:
       _teacher(run),
   )
   if not resumed:
-    hooks.save(state, loop)
+    hooks.save(state, loop)  # what ends the evaluation loses no warm start
+  if not loop.step:
+    phases.begin(learning.BEFORE)
+    learning.evaluate_all(
+        run,
+        serving,
+        'before',
+        0,
+        loop.policy_version,
+        checkpoint=0,
+        evaluations=run.record.evaluations(),
+    )
   phases.begin(learning.LEARNING)
   run.record.open(session.stack, config.num_steps, loop.step, shown=_SHOWN)
   hooks.recall()

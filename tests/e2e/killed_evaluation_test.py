@@ -58,8 +58,9 @@ def test_what_was_played_before_a_kill_is_not_played_again(tmp_path):
   untrained, before, after = (
       folder / f'{stem}.jsonl' for stem in ('untrained', '000000', '000001')
   )
-  # There is no checkpoint yet, and so no evaluation that it has.
   of_before = kill_in(before, after=2)
+  # The policy that is evaluated has its checkpoint: nothing is imitated again.
+  imitated = (run / 'warmstart.jsonl').read_bytes()
   of_untrained = whole_lines(untrained)
   of_after = kill_in(after, after=2)
   said = finish(run, *FLAGS, config=QUICKSTART)
@@ -75,6 +76,7 @@ def test_what_was_played_before_a_kill_is_not_played_again(tmp_path):
     lines = whole_lines(path)
     assert len(lines) == TASKS and set(played) <= set(lines)
   assert len(of_untrained) == TASKS
+  assert (run / 'warmstart.jsonl').read_bytes() == imitated
   assert summary_of(run)['eval'] == summary_of(whole)['eval']
   names = lambda place: {x.name for x in place.glob('episodes/eval*/*')}
   assert names(run) == names(whole)
