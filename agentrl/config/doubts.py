@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 
+from agentrl import envs
 from agentrl.config import mixture
 from agentrl.config.modes import Learning, Train
 from agentrl.config.sections import Warmstart
@@ -25,6 +26,8 @@ def find(config: Learning) -> Iterator[str]:
   if warm.episodes:
     most = math.ceil(warm.episodes / warm.minibatch_size) * warm.epochs
     yield from _warmup('warmstart', warm, most)
+  for member in mixture.members(config):
+    yield from _waits(member.config)
   if config.mixture:
     yield from _shares(config)
 
@@ -39,6 +42,22 @@ def _warmup(
         f'{section}.warmup_steps={rate.warmup_steps} is longer than all'
         f' {updates} updates: the learning rate ends at {share * rate.lr:.3g}'
         f' and never reaches {section}.lr={rate.lr:g}.'
+    )
+
+
+def _waits(config: Learning) -> Iterator[str]:
+  """Episodes that wait for what their environment has too few of."""
+  spec = envs.get(config.env.name)
+  option = spec.slots_option
+  if option is None or config.env.urls:
+    return
+  slots = spec.check_options(config.env.options)[option]
+  episodes = config.rollout.concurrency
+  if episodes > slots:
+    yield (
+        f'rollout.concurrency={episodes} episodes share env.options.{option}='
+        f'{slots}: a reset that waits longer than env.timeout_s='
+        f'{config.env.timeout_s:g} s fails. Set rollout.concurrency={slots}.'
     )
 
 

@@ -82,6 +82,8 @@ class EnvSpec:
     packages: modules that `open_factory` imports and not every machine has.
     requirements: files that have them: names of those in
       third_party/requirements, or paths of one's own.
+    slots_option: the option with the number of episodes that may run at once; None: as
+      many as there are.
     programs: what it starts beside Python.
     conversations: whether its observations may be whole conversations, see
       `envs.conversation`.
@@ -114,6 +116,7 @@ class EnvSpec:
   element_of: Callable[[str], int | None] | None = None
   packages: tuple[str, ...] = ()
   requirements: tuple[str | pathlib.Path, ...] = ()
+  slots_option: str | None = None
   programs: tuple[Program, ...] = ()
   conversations: bool = False
   specialise: Callable[..., Mapping[str, Any]] | None = None

