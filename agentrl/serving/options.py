@@ -16,7 +16,6 @@ from agentrl.fields import (
     when,
     when_set,
 )
-from agentrl.models.options import DTYPES
 
 # What a push does to requests under way, see `weight_sync.disk`.
 PUSHES = ('retract', 'drain', 'abort', 'in_place')
@@ -320,7 +319,7 @@ class TrainSamplerOptions(SamplerOptions):
   dtype: str | None = field(
       None,
       'type that the engine computes in; None: model.dtype',
-      one_of=DTYPES,
+      one_of=('float32', 'bfloat16'),
       acts_if=_EMBEDDED,
   )
   # Requests then ask for it by name; False: merged into the whole model.
