@@ -1,4 +1,4 @@
-r"""GRPO on ten small pages of MiniWoB++, from SmolLM2-135M, on a laptop.
+r"""GRPO on sixteen small pages of MiniWoB++, from SmolLM2-135M, on a laptop.
 
     python launch.py --config=configs/miniwob_pretrained.py --workdir=runs/miniwob
     python launch.py --config=configs/miniwob_pretrained.py:tiny --workdir=runs/smoke
@@ -11,18 +11,24 @@ from ml_collections import ConfigDict
 
 from configs.common import parse_arg, pretrained, shrink_pretrained
 
-# On each the control that the task names has to be found, and clicked or typed into.
+# What the task names has to be found, and clicked or typed into.
 PAGES = (
     'click-button',
+    'click-button-sequence',
+    'click-collapsible',
+    'click-dialog',
     'click-dialog-2',
     'click-link',
-    'click-option',
     'click-tab',
     'click-tab-2-easy',
     'click-test-2',
     'click-widget',
+    'email-inbox-important',
     'enter-text',
+    'enter-text-dynamic',
     'focus-text-2',
+    'unicode-test',
+    'use-autocomplete',
 )
 
 
@@ -30,17 +36,16 @@ def get_config(arg: str | None = None) -> ConfigDict:
   arg = parse_arg(arg, algo='grpo', model='smollm2-135m', tiny=False)
 
   config = pretrained(arg.algo, arg.model)
-  config.num_steps = 16
+  config.num_steps = 12
   config.env.name = 'miniwob'
   config.env.options.update(tasks=PAGES, style='lean')
-  config.warmstart.update(episodes=160, epochs=1, horizon=4)
+  config.warmstart.update(episodes=240, epochs=1, horizon=4)
   # Episodes are short: twice as many a task cost little, since their pages are shared.
   config.rollout.update(
       group_size=8, max_completion_tokens=24, max_context=1024, concurrency=16
   )
-  config.horizon.update(turns=(2, 3), every=8)
-  config.optim.lr = 2e-4
-  config.eval.update(num_tasks=120, horizon=3)
+  config.horizon.turns = (2, 4)
+  config.eval.update(num_tasks=128, horizon=4)
 
   if arg.tiny:  # two steps, to see that everything works
     shrink_pretrained(config)
