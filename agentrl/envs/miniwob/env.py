@@ -152,6 +152,7 @@ class MiniWoBFactory:
     observe: what a policy sees of a page, see `web.episode.Look`.
     style: how it is told, see there.
     navigation: when what all pages share is told, see there.
+    most_chars: of a page, see there.
     episodes: most that play at a time, each a page of the browser.
     chromium: its executable; None: one that is found.
   """
@@ -166,11 +167,12 @@ class MiniWoBFactory:
       observe: str = 'page',
       style: str = 'full',
       navigation: str = 'always',
+      most_chars: int = episode_lib.MOST_CHARS,
       episodes: int = 32,
       chromium: str | None = None,
   ):
     del split_by  # it chooses task ids
-    look = Look(observe, style, navigation)
+    look = Look(observe, style, navigation, most_chars)
     episode_lib.check_episodes(episodes)
     self.slots = episodes
     self.threads = episodes  # they wait for the browser

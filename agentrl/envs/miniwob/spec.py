@@ -39,6 +39,7 @@ SPEC = EnvSpec(
         'observe': 'page',
         'style': 'full',
         'navigation': 'always',
+        'most_chars': 16_000,
         'episodes': 32,
         'chromium': None,
     },

@@ -25,7 +25,8 @@ NAVIGATION = ('always', 'first', 'never')
 MAX_EPISODES = 64
 CALL_S = 40.0  # of a reset or a step, all waits together
 _QUEUE_S = 120.0  # for its turn to open a page
-_LONGEST = 16_000  # characters of an observation
+MOST_CHARS = 16_000  # of an observation
+_LEAST_CHARS = 100
 
 Begin = Callable[[Tabs], Awaitable[str]]
 Judge = Callable[[Tabs, Command], Awaitable[tuple[bool, float]]]
@@ -43,16 +44,23 @@ class Look:
     navigation: 'first': what all pages of a site share is told in the first
       observation alone; 'never': not at all, for tasks on the page that they
       begin on.
+    most_chars: of a page; what follows is left out, with the number of its lines.
 
   Raises:
-    ConfigError: one is unknown, or has no effect on HTML.
+    ConfigError: one is unknown or out of range, or has no effect on HTML.
   """
 
   observe: str = 'page'
   style: str = 'full'
   navigation: str = 'always'
+  most_chars: int = MOST_CHARS
 
   def __post_init__(self):
+    most = self.most_chars
+    if type(most) is not int or not _LEAST_CHARS <= most <= MOST_CHARS:
+      raise ConfigError(
+          f'most_chars must be {_LEAST_CHARS} to {MOST_CHARS}, got {most!r}.'
+      )
     for name, choices in (
         ('observe', OBSERVE),
         ('style', STYLES),
@@ -268,9 +276,9 @@ class Episode:
     view = self._seen
     begins = not self.past and not error
     content = self._hosts.shown(self._look.write(view.nodes, first=begins))
-    if len(content) > _LONGEST:
-      left = content.count('\n', _LONGEST)
-      content = f'{content[:_LONGEST]}\n... ({left} more lines)'
+    if len(content) > (most := self._look.most_chars):
+      left = content.count('\n', most)
+      content = f'{content[:most]}\n... ({left} more lines)'
     notes = [self._hosts.shown(note) for note in (*view.notes, error) if note]
     tabs = ' | '.join(
         f'Tab {k}{" (current)" * (k == view.current)}: {title:.80}'

@@ -71,6 +71,7 @@ MEANINGS = {
     'navigation': (
         "what all pages share: 'always', in the 'first' observation, 'never'"
     ),
+    'most_chars': 'of a page as text; the rest is left out',
     'episodes': 'at a time, each an isolated context of one browser',
     'chromium': "executable; None: the system's, else Playwright's download",
 }

@@ -210,6 +210,7 @@ class WebArenaFactory:
     observe: what a policy sees of a page, see `web.episode.Look`.
     style: how it is told, see there.
     navigation: when what all pages share is told, see there.
+    most_chars: of a page, see there.
     episodes: most that play at a time, each a page of the browser.
     slow: share of pages that come half a second late.
     errors: share of pages that fail once with status 500.
@@ -228,6 +229,7 @@ class WebArenaFactory:
       observe: str = 'page',
       style: str = 'full',
       navigation: str = 'always',
+      most_chars: int = episode_lib.MOST_CHARS,
       episodes: int = 32,
       slow: float = 0.0,
       errors: float = 0.0,
@@ -237,7 +239,7 @@ class WebArenaFactory:
   ):
     del split_by  # it chooses task ids
     table.chosen(tasks)
-    look = Look(observe, style, navigation)
+    look = Look(observe, style, navigation, most_chars)
     episode_lib.check_episodes(episodes)
     for name, share in (('slow', slow), ('errors', errors)):
       if not 0.0 <= share <= 0.5:

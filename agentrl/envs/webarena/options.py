@@ -13,6 +13,7 @@ _SHARED = {
     'observe': 'page',
     'style': 'full',
     'navigation': 'always',
+    'most_chars': 16_000,
     'episodes': 32,
     'har': None,
     'chromium': None,

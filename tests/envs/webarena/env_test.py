@@ -155,6 +155,7 @@ def test_unknown_tasks_and_options_are_refused(env):
       (dict(observe='picture'), 'Unknown observe'),
       (dict(style='terse'), 'Unknown style'),
       (dict(navigation='last'), 'Unknown navigation'),
+      (dict(most_chars=99), 'most_chars must be 100 to 16000, got 99'),
       (dict(observe='html', style='lean'), 'accessibility tree'),
       (dict(observe='html', style='controls'), 'accessibility tree'),
       (dict(observe='html', navigation='first'), 'accessibility tree'),
@@ -202,6 +203,20 @@ def test_lean_pages_lead_the_expert_to_its_goal():
   size = {style: len(''.join(said)) for style, said in texts.items()}
   assert size['lean'] < 0.67 * size['compact']
   assert size['controls'] < 0.8 * size['lean']
+
+
+def test_pages_are_cut_where_an_option_says():
+  factory = WebArenaFactory(episodes=1, style='controls', most_chars=300)
+  try:
+    env = factory.make()
+    text = env.reset(table.ids_of('shop/cart_this')[0], 0)
+    _objective, _title, *page, left = text.split('\n')
+    assert 200 < len('\n'.join(page)) <= 300
+    assert re.fullmatch(r'\.\.\. \(\d+ more lines\)', left)
+    env.expert_action()  # sees the whole
+    env.close()
+  finally:
+    factory.close()
 
 
 @pytest.mark.parametrize('observe', ['viewport', 'html'])

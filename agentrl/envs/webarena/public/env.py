@@ -204,6 +204,7 @@ class PublicFactory:
     observe: what a policy sees of a page, see `web.episode.Look`.
     style: how it is told, see there.
     navigation: when what all pages share is told, see there.
+    most_chars: of a page, see there.
     episodes: most that play at a time, each a page of the browser.
     chromium: its executable; None: one that is found.
   """
@@ -222,10 +223,11 @@ class PublicFactory:
       observe: str,
       style: str,
       navigation: str,
+      most_chars: int,
       episodes: int,
       chromium: str | None,
   ):
-    look = Look(observe, style, navigation)
+    look = Look(observe, style, navigation, most_chars)
     episode_lib.check_episodes(episodes)
     urls = sites.from_environment()
     table = task_table.load(tasks, task_file or '')
