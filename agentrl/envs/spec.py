@@ -132,6 +132,7 @@ class EnvSpec:
         *self.task_options,
         *self.machine_options,
         *self.unsafe_options,
+        *filter(None, [self.slots_option]),
     )
     for name in of_options:
       if name not in self.options:

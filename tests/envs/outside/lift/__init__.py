@@ -54,6 +54,7 @@ SPEC = EnvSpec(
     },
     task_options=('floors',),
     machine_options=('cabins',),
+    slots_option='cabins',
     unsafe_options={'plan': bool},
     open_factory=lambda floors, cabins, **others: Independent(
         lambda: env.Lift(floors), slots=cabins
