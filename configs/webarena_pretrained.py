@@ -3,9 +3,9 @@ r"""GRPO on two kinds of tasks on sites of WebArena's kind, from SmolLM2-135M, o
     python launch.py --config=configs/webarena_pretrained.py --workdir=runs/webarena
     python launch.py --config=configs/webarena_pretrained.py:tiny --workdir=runs/smoke
 
-Values are held out: other products. Not measured yet:
-experiments/2026-12-pretrained says what is. `algo` is any name of
-configs/algorithms.py.
+Values are held out: other products. A pilot with another warm start went from 0.271 to
+0.500 of 48 episodes in half an hour, and from 11 to 24 of 24 on one of the two kinds:
+experiments/2026-12-pretrained. `algo` is any name of configs/algorithms.py.
 """
 
 from ml_collections import ConfigDict
@@ -29,7 +29,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
       navigation='never',
       most_chars=1000,
   )
-  config.warmstart.update(episodes=48, epochs=1, horizon=4)
+  config.warmstart.update(episodes=48, epochs=2, lr=5e-4, horizon=4)
   # Episodes of a task share its first page, so that many cost less than many tasks.
   config.rollout.update(
       tasks_per_step=4,
