@@ -203,7 +203,7 @@ class ChatFormat:
       )
 
   def _finds_call(self, render: template_lib.Renderer) -> CallSyntax:
-    """How the template writes a call, from a conversation with one."""
+    """The syntax in which the template writes a call, from a conversation with one."""
     name, key, value = _marks(3)
     history = [Message('user', 'x')]
     call = {

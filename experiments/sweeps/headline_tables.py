@@ -4,7 +4,6 @@ The unit is the run. Runs of one seed share their warm start, so differences are
 paired by seed; p is Student's t-test of these differences.
 """
 
-import itertools
 import statistics
 from collections.abc import Iterator, Sequence
 
@@ -12,11 +11,10 @@ from scipy import stats
 
 from agentrl.evaluation.compare import comparison
 from agentrl.evaluation.stats import training_seeds
-from experiments.sweeps import signs, tables
+from experiments.sweeps import results, signs, tables
 from experiments.sweeps.headline_config import TURNS
 from experiments.sweeps.results import SUCCESS, Run
 
-TURNS_TAKEN = 'turns'  # of `Run.played`
 TARGET = 0.7  # success whose cost is compared
 _ENV, _SCHEDULE = ':env', ':schedule'
 _TOKENS = 'rollout/completion_tokens'
@@ -45,18 +43,16 @@ def markdown(runs: Sequence[Run]) -> str:
   parts = []
   for env in dict.fromkeys(_value(run, _ENV) for run in runs):
     own = [run for run in runs if _value(run, _ENV) == env]
-    arms = {
-        name: {run.config['seed']: run for run in members}
-        for name, members in itertools.groupby(sorted(own, key=_arm), key=_arm)
-    }
-    order = list(dict.fromkeys(map(_arm, own)))
+    arms: dict[str, dict[int, Run]] = {}
+    for run in own:
+      arms.setdefault(_arm(run), {})[run.config['seed']] = run
     parts += [
         f'## {env}',
-        tables.markdown(_ARMS, [_arm_row(x, arms[x]) for x in order]),
-        tables.markdown(_TESTS, _test_rows(arms, order)),
+        tables.markdown(_ARMS, [_arm_row(*arm) for arm in arms.items()]),
+        tables.markdown(_TESTS, _test_rows(arms)),
         tables.markdown(
             ' | '.join(['arm', *(f'{k} turns' for k in TURNS[env])]),
-            [_curve_row(x, arms[x], TURNS[env]) for x in order],
+            [_curve_row(*arm, TURNS[env]) for arm in arms.items()],
         ),
     ]
   return '\n\n'.join([*parts, _NOTE.format(target=TARGET)]) + '\n'
@@ -78,7 +74,7 @@ def success_after(run: Run, seconds: float) -> float | None:
 
 def success_within(run: Run, turns: int) -> float:
   """Held-out success if episodes had ended after `turns`."""
-  taken = run.played[TURNS_TAKEN]
+  taken = run.played[results.TURNS]
   return statistics.fmean(
       value * (taken[key] <= turns)
       for key, value in run.played[SUCCESS].items()
@@ -128,15 +124,15 @@ def _arm_row(name: str, members: dict[int, Run]) -> list[str]:
 
 
 def _test_rows(
-    arms: dict[str, dict[int, Run]], order: Sequence[str]
+    arms: dict[str, dict[int, Run]],
 ) -> list[list[str]]:
   rows, tested = [], []
-  for name in order:
+  for name, members in arms.items():
     others = arms.get(baseline(name), {})
-    seeds = sorted(arms[name].keys() & others.keys())
+    seeds = sorted(members.keys() & others.keys())
     if name == baseline(name) or len(seeds) < 2:
       continue
-    pairs = [(arms[name][seed], others[seed]) for seed in seeds]
+    pairs = [(members[seed], others[seed]) for seed in seeds]
     differences = [a.after['mean'] - b.after['mean'] for a, b in pairs]
     if len(set(differences)) == 1:
       continue
@@ -186,7 +182,7 @@ def _curve_row(
 
 def _turns_taken(run: Run) -> float:
   return statistics.fmean(
-      x for x in run.played[TURNS_TAKEN].values() if x is not None
+      x for x in run.played[results.TURNS].values() if x is not None
   )
 
 

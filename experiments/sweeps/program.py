@@ -17,7 +17,7 @@ from absl import app, flags
 
 from agentrl.errors import AgentrlError, ConfigError
 from agentrl.runtime import lock
-from experiments.sweeps import cells as cells_lib, folder, local, pages
+from experiments.sweeps import cells as cells_lib, folder, local, pages, results
 from experiments.sweeps.cells import Cell, Overrides
 
 _OUT = flags.DEFINE_string('out', None, 'Folder of the sweep.', required=True)
@@ -185,14 +185,12 @@ def _missing(
     out: pathlib.Path,
     page: pathlib.Path | None,
 ) -> str:
-  """How many cells are missing, and the hours that they will take.
+  """Number of the cells that are missing, and the hours that they will take.
 
   A cell takes as long as the mean finished one of its arm, or else of all.
   """
-  from experiments.sweeps import results
-
   text = f'{len(unfinished)} of {len(chosen)} cells are missing'
-  runs = pages.read(page, chosen) if page else list(results.read(out))
+  runs = _finished(chosen, out, page)
   walls: dict[str, list[float]] = {}
   for run in runs:
     walls.setdefault(run.cell.arm, []).append(run.summary['wall_s'])
@@ -203,6 +201,13 @@ def _missing(
       statistics.fmean(walls.get(cell.arm, every)) for cell in unfinished
   )
   return f'{text}: {hours / 3600:.1f} hours, without warm starts.'
+
+
+def _finished(
+    cells: Sequence[Cell], out: pathlib.Path, page: pathlib.Path | None
+) -> list[Any]:
+  """The finished runs that a page keeps of cells; without one, those in `out`."""
+  return pages.read(page, cells) if page else list(results.read(out))
 
 
 def _trace(
@@ -232,13 +237,11 @@ def _report(
 ) -> None:
   """Prints and keeps the table, and draws the figure."""
   # Imported late: matplotlib takes a second, and a refusal should not.
-  from experiments.sweeps import figure, results, tables
+  from experiments.sweeps import figure, tables
 
-  if page is None:
-    page, runs = out, list(results.read(out))
-  else:
+  if page is not None:
     pages.keep(page, out, cells)
-    runs = pages.read(page, cells)
+  runs, page = _finished(cells, out, page), page or out
   text = tables.of_runs(runs)
   if more and runs:
     text += f'\n{more(runs)}'

@@ -22,7 +22,7 @@ def get_config():
 
 @pytest.fixture(scope='module')
 def python(tmp_path_factory):
-  """Of an environment with the wheel, and no clone on its path."""
+  """The Python of an environment with the wheel, and no clone on its path."""
   folder = tmp_path_factory.mktemp('wheel')
   pip = [sys.executable, '-m', 'pip', '-q']
   subprocess.run(

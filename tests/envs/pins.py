@@ -174,7 +174,7 @@ def reasoning_gym() -> Digests:
 
 
 def of_files(name: str) -> Digests:
-  """How a file of tasks without splits is split."""
+  """The splits of a file of tasks without any."""
   path = pathlib.Path(__file__).parent / 'adapters/mcp_tasks.jsonl'
   spec = envs.get(name)
   found = [list(spec.tasks(x, tasks=str(path))) for x in spec_lib.SPLITS]

@@ -536,7 +536,7 @@ def load_tasks(path: str | None) -> tuple[Task, ...]:
 
 
 def _any(task: Task) -> None:
-  """What a task holds is the program's own business."""
+  """Checks nothing: the program alone reads a task."""
   del task
 
 

@@ -18,7 +18,7 @@ MODULE = 'agentrl.envs.exports.mcp'
 
 
 def play(env, script, **options):
-  """What `script`, given a session, returns."""
+  """Returns what `script` does, given a session with a server."""
   server = StdioServerParameters(
       command=sys.executable,
       args=[
