@@ -83,7 +83,7 @@ WRONG = {
     ),
     'level': lambda: policy_loss.log_ratio(X, X, X > 0, BATCH, level='?'),
     'preference': lambda: preference_loss.per_pair(X[0], loss='?', beta=1.0),
-    'format': lambda: formats.parse('?', 'a'),
+    'format': lambda: formats.find('?'),
     'horizon': lambda: HORIZONS['?'],
 }
 

@@ -56,34 +56,6 @@ def find(name: str) -> Format:
   )
 
 
-def parse(format: str, text: str, functions: Functions = ()) -> Reading:
-  """The action that `text` says, or '' and why none was found.
-
-  Args:
-    format: a name that `find` knows.
-    text: a whole completion.
-    functions: of the environment, for formats in which they are called.
-
-  Returns:
-    `(action, None)` or `('', error)`; the error is a sentence for the policy.
-  """
-  return find(format).read(text, functions)
-
-
-def write(format: str, action: str, functions: Functions = ()) -> str:
-  """A completion that says `action`, without a thought.
-
-  Args:
-    format: a name that `find` knows.
-    action: as an environment reads it.
-    functions: of the environment, for formats in which they are called.
-
-  Raises:
-    ValueError: no function stands for the action.
-  """
-  return find(format).write(action, functions)
-
-
 def tools(
     before: str, name: str, arguments: str, after: str, *, words: bool = False
 ) -> Format:

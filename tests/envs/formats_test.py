@@ -18,6 +18,16 @@ WORDS = st.lists(
 ).map(' '.join)
 
 
+def parse(format, text, functions=()):
+  """The action that a completion says, or '' and why there is none."""
+  return formats.find(format).read(text, functions)
+
+
+def write(format, action, functions=()):
+  """A completion that says an action."""
+  return formats.find(format).write(action, functions)
+
+
 @pytest.mark.parametrize(
     'text, action',
     [
@@ -28,7 +38,7 @@ WORDS = st.lists(
     ],
 )
 def test_react_takes_the_line_after_the_only_action(text, action):
-  assert formats.parse('react', text) == (action, None)
+  assert parse('react', text) == (action, None)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +52,7 @@ def test_react_takes_the_line_after_the_only_action(text, action):
     ],
 )
 def test_react_says_why_it_found_none(text, error):
-  action, why = formats.parse('react', text)
+  action, why = parse('react', text)
   assert action == '' and why.startswith(error)
 
 
@@ -76,7 +86,7 @@ def test_react_says_why_it_found_none(text, error):
 )
 def test_react_reads_markdown(label, action):
   text = f'**Thought:** I *must* `go`.\n\n{label.format(action)}'
-  assert formats.parse('react', text) == (action, None)
+  assert parse('react', text) == (action, None)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +100,7 @@ def test_react_reads_markdown(label, action):
     ],
 )
 def test_react_in_markdown_says_why_it_found_none(text, error):
-  action, why = formats.parse('react', text)
+  action, why = parse('react', text)
   assert action == '' and why.startswith(error)
 
 
@@ -106,7 +116,7 @@ def test_react_in_markdown_says_why_it_found_none(text, error):
     ],
 )
 def test_plain_reads_markdown(text):
-  assert formats.parse('plain', text) == ('turn left', None)
+  assert parse('plain', text) == ('turn left', None)
 
 
 @pytest.mark.parametrize(
@@ -117,24 +127,24 @@ def test_plain_reads_markdown(text):
     ],
 )
 def test_marks_that_wrap_nothing_stay(action):
-  assert formats.parse('plain', action) == (action, None)
-  assert formats.parse('react', f'Action: {action}') == (action, None)
+  assert parse('plain', action) == (action, None)
+  assert parse('react', f'Action: {action}') == (action, None)
 
 
 @pytest.mark.parametrize('text', ['*' * 10**6, '**Action' * 10**5, '_' * 10**6])
 def test_reading_markdown_ends_soon(text):
   start = time.perf_counter()
-  formats.parse('react', text + ' Action: ' + text)
-  formats.parse('plain', text)
+  parse('react', text + ' Action: ' + text)
+  parse('plain', text)
   assert time.perf_counter() - start < 5
 
 
 def test_plain_is_the_first_line_with_words():
-  assert formats.parse('plain', ' \n turn left \nso there') == (
+  assert parse('plain', ' \n turn left \nso there') == (
       'turn left',
       None,
   )
-  assert formats.parse('plain', ' \n') == ('', 'it is empty.')
+  assert parse('plain', ' \n') == ('', 'it is empty.')
 
 
 @pytest.mark.parametrize(
@@ -149,7 +159,7 @@ def test_plain_is_the_first_line_with_words():
     ],
 )
 def test_delimited_actions_are_found(format, text, action):
-  assert formats.parse(format, text) == (action or text.strip(), None)
+  assert parse(format, text) == (action or text.strip(), None)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +180,7 @@ def test_delimited_actions_are_found(format, text, action):
     ],
 )
 def test_delimited_formats_say_why_they_found_none(format, text, error):
-  action, why = formats.parse(format, text)
+  action, why = parse(format, text)
   assert action == '' and why.startswith(error)
 
 
@@ -197,9 +207,7 @@ def test_delimited_formats_say_why_they_found_none(format, text, error):
     ],
 )
 def test_calls_as_json(text):
-  parsed = formats.parse(
-      'function_calling', text, envs.get('textcraft').functions
-  )
+  parsed = parse('function_calling', text, envs.get('textcraft').functions)
   assert parsed == ('get 2 oak logs', None)
 
 
@@ -213,7 +221,7 @@ def test_calls_as_json(text):
     ],
 )
 def test_calls_as_code(text):
-  parsed = formats.parse('code', text, envs.get('textcraft').functions)
+  parsed = parse('code', text, envs.get('textcraft').functions)
   assert parsed == ('get 2 oak logs', None)
 
 
@@ -260,9 +268,7 @@ def call(name, **arguments):
     ],
 )
 def test_a_bad_call_gets_a_reason_that_names_it(text, error):
-  parsed = formats.parse(
-      'function_calling', text, envs.get('textcraft').functions
-  )
+  parsed = parse('function_calling', text, envs.get('textcraft').functions)
   assert parsed[0] == '' and parsed[1].startswith(error), parsed
 
 
@@ -296,7 +302,7 @@ def test_a_bad_call_gets_a_reason_that_names_it(text, error):
     ],
 )
 def test_bad_code_gets_a_reason_and_is_never_run(text, error):
-  parsed = formats.parse('code', text, envs.get('textcraft').functions)
+  parsed = parse('code', text, envs.get('textcraft').functions)
   assert parsed[0] == '' and parsed[1].startswith(error), parsed
 
 
@@ -311,15 +317,12 @@ def test_bad_code_gets_a_reason_and_is_never_run(text, error):
     ],
 )
 def test_a_function_may_stand_for_several_forms(text, action):
-  assert formats.parse('code', text, envs.get('sciworld').functions) == (
+  assert parse('code', text, envs.get('sciworld').functions) == (
       action,
       None,
   )
-  written = formats.write('code', action, envs.get('sciworld').functions)
-  assert (
-      formats.parse('code', written, envs.get('sciworld').functions)[0]
-      == action
-  )
+  written = write('code', action, envs.get('sciworld').functions)
+  assert parse('code', written, envs.get('sciworld').functions)[0] == action
 
 
 def test_sciworld_has_the_functions_of_agentgym():
@@ -356,15 +359,15 @@ def test_every_function_makes_the_round_trip(env_name, function, data):
   if function.name != 'use' or len(arguments) == 1:
     assert functions.call_of(table, action) == (function.name, arguments)
   for format in CALLING:
-    written = formats.write(format, action, table)
-    assert formats.parse(format, written, table) == (action, None)
+    written = write(format, action, table)
+    assert parse(format, written, table) == (action, None)
 
 
 @given(st.sampled_from(sorted(formats.FORMATS)), WORDS)
 def test_what_is_written_is_read(format, words):
   action = f'go to {words} 3'
-  written = formats.write(format, action, envs.get('babyai').functions)
-  assert formats.parse(format, written, envs.get('babyai').functions) == (
+  written = write(format, action, envs.get('babyai').functions)
+  assert parse(format, written, envs.get('babyai').functions) == (
       action,
       None,
   )
@@ -372,7 +375,7 @@ def test_what_is_written_is_read(format, words):
 
 def test_an_action_without_a_function_cannot_be_written_as_a_call():
   with pytest.raises(ValueError, match="No function stands for .*'dance'"):
-    formats.write('code', 'dance', envs.get('babyai').functions)
+    write('code', 'dance', envs.get('babyai').functions)
 
 
 @pytest.mark.parametrize('env_name', ['textcraft', 'babyai'])
@@ -384,8 +387,8 @@ def test_functions_stand_for_whatever_the_expert_says(env_name):
     for _ in range(8):
       action = env.expert_action()
       for format in CALLING:
-        written = formats.write(format, action, table)
-        assert formats.parse(format, written, table) == (action, None)
+        written = write(format, action, table)
+        assert parse(format, written, table) == (action, None)
       if env.step(action).terminated:
         break
 
@@ -407,7 +410,7 @@ PIECES = st.one_of(
 )
 @settings(max_examples=500)
 def test_parsing_never_fails_and_gives_an_action_or_a_reason(format, text):
-  action, error = formats.parse(format, text, envs.get('textcraft').functions)
+  action, error = parse(format, text, envs.get('textcraft').functions)
   assert bool(action) != bool(error)
   assert action == action.strip()
   assert format in ('raw', 'chat') or '\n' not in action
@@ -444,7 +447,7 @@ def test_parsing_never_fails_and_gives_an_action_or_a_reason(format, text):
 )
 def test_hostile_text_ends_soon_and_raises_nothing(format, text):
   start = time.thread_time()  # others may use the processor meanwhile
-  action, error = formats.parse(format, text, envs.get('textcraft').functions)
+  action, error = parse(format, text, envs.get('textcraft').functions)
   assert time.thread_time() - start < 2.0
   assert bool(action) != bool(error) and len(error or '') < 500
 
@@ -505,9 +508,9 @@ def test_instructions_and_formats_of_ones_own(own):
   said = spec.instructions(own('SHOUT'), own('instructions'))
   assert said == f'{babyai.WORDS.compact} Shout.'
   assert spec.instructions(own('SHOUT'), 'full').endswith('\n\nShout.')
-  assert formats.parse(own('SHOUT'), 'go') == ('GO', None)
-  assert formats.parse(own('SHOUT'), '') == ('', 'it is empty.')
-  assert formats.write(own('SHOUT'), 'GO') == 'go'
+  assert parse(own('SHOUT'), 'go') == ('GO', None)
+  assert parse(own('SHOUT'), '') == ('', 'it is empty.')
+  assert write(own('SHOUT'), 'GO') == 'go'
 
 
 @pytest.mark.parametrize(
@@ -526,7 +529,7 @@ def test_faults_of_ones_own_are_named(name, said, own):
 
 def test_a_format_that_breaks_is_named(own):
   with pytest.raises(ConfigError, match='SHOUT: ZeroDivisionError'):
-    formats.parse(own('SHOUT'), 'crash')
+    parse(own('SHOUT'), 'crash')
   with pytest.raises(ConfigError, match='instructions is a function, not a F'):
     formats.find(own('instructions'))
 
