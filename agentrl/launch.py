@@ -66,6 +66,7 @@ UNRECORDED = (
     'inspect',
     'serve_env',
     'serve_policy',
+    'study',
     'view',
 )
 

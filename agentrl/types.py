@@ -83,6 +83,8 @@ class Completion:
   prompt_tokens: int
   cached_tokens: int | None  # of the prompt; None: not reported
   latency_s: float
+  # (weight version, ids sampled under it), where a push came in between.
+  spans: tuple[tuple[str, int], ...] = ()
 
   @property
   def completion_tokens(self) -> int:
@@ -145,6 +147,16 @@ class Turn:
   request: str = ''
   # The environment's, where a function of the run's own gave `reward`.
   env_reward: float | None = None
+  # (weight version, ids sampled under it), where a push came in between; the last
+  # one is `weight_version`.
+  spans: tuple[tuple[str, int], ...] = ()
+  # When the policy was asked, in seconds since 1970; None: not recorded.
+  began: float | None = None
+
+  @property
+  def sampled_by(self) -> tuple[tuple[str, int], ...]:
+    """(weight version, ids sampled under it), in order; also of one version."""
+    return self.spans or ((self.weight_version, self.completion_tokens or 0),)
 
   def __post_init__(self):
     if self.kind not in TURN_KINDS:

@@ -55,6 +55,34 @@ ALGORITHMS: dict[str, dict[str, Any]] = {
     ),
 }
 
+# Corrections of a sampler that is behind, or computes otherwise: fields that go on
+# top of an algorithm's, `{**algorithms.get('grpo'), **CORRECTIONS['icepop']}`.
+CORRECTIONS: dict[str, dict[str, Any]] = {
+    # The policy that sampled is the one that ratios are to; no extra pass.
+    'bypass': dict(ratio='sampler'),
+    # Truncated importance sampling of tokens: with several updates a collection
+    # decoupled PPO (arXiv:2505.24298), whose clip is to the present policy.
+    'token': dict(ratio='old', importance_cap=2.0),
+    # arXiv:2510.18855.
+    'icepop': dict(ratio='old', importance_low=0.5, importance_cap=5.0),
+    'sequence': dict(ratio='old', sequence_cap=2.0),
+    # Masks of whole episodes, beside truncated weights of their tokens.
+    'geometric': dict(
+        ratio='old', importance_cap=2.0, sequence_low=0.99, sequence_high=1.01
+    ),
+    'k3': dict(ratio='old', importance_cap=2.0, sequence_k3=0.01),
+    'outlier': dict(ratio='old', importance_cap=2.0, outlier=1e4),
+    # arXiv:2602.04879: regions of each token around the policy that sampled.
+    'dppo_tv': dict(
+        ratio='sampler', surrogate='dppo_tv', clip_low=0.15, clip_high=0.15
+    ),
+    'dppo_kl': dict(
+        ratio='sampler', surrogate='dppo_kl', clip_low=0.05, clip_high=0.05
+    ),
+    # arXiv:2503.14286.
+    'topr': dict(ratio='sampler', surrogate='topr'),
+}
+
 
 def get(name: str, **changes: Any) -> dict[str, Any]:
   """A copy of an entry with some of its values replaced.

@@ -21,7 +21,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config.env.name = 'babyai'
   config.env.options.update(levels=('GoToRedBall',), style='compact')
   config.warmstart.update(episodes=64, epochs=1, horizon=12)
-  config.rollout.update(max_completion_tokens=16, max_context=1024)
+  config.rollout.update(max_completion_tokens=16, max_context=512)
   config.horizon.turns = (3, 6)
   config.eval.update(horizon=6)
 

@@ -7,7 +7,9 @@ r"""GRPO on Gymnasium's FrozenLake, told in words, on a laptop.
         --config.horizon.turns="(12, 20)" --config.eval.horizon=20
 
 A lake of 4 x 4 for each task, none of the held-out ones seen before, and a policy of one
-million parameters from scratch. `algo` is any name of configs/algorithms.py. Another
+million parameters from scratch. Seed 0 on one core in 10 minutes: 0.695 [0.636, 0.748] of
+256 held-out lakes after imitation, 0.684 [0.624, 0.737] after 50 steps: what imitation
+leaves is so sure of itself (entropy 0.1) that most groups are tied. `algo` is any name of configs/algorithms.py. Another
 environment is another `env.options.id`; agentrl/envs/README.md says how it is told.
 """
 

@@ -42,7 +42,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config.warmstart.update(episodes=240, epochs=1, horizon=4)
   # Episodes are short: twice as many a task cost little, since their pages are shared.
   config.rollout.update(
-      group_size=8, max_completion_tokens=24, max_context=1024, concurrency=16
+      group_size=8, max_completion_tokens=24, max_context=768, concurrency=16
   )
   config.horizon.turns = (2, 4)
   config.eval.update(num_tasks=128, horizon=4)

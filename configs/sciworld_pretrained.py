@@ -26,8 +26,8 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config.env.timeout_s = 120.0  # simulators start in the first resets
   config.warmstart.update(episodes=96, epochs=1, horizon=16)
   config.rollout.update(
-      max_completion_tokens=32,
-      max_context=2560,
+      max_completion_tokens=16,
+      max_context=1024,
       concurrency=8,  # as many as there are simulators
   )
   config.horizon.turns = (10, 14)

@@ -21,7 +21,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config.env.name = 'textcraft'
   config.env.options.update(min_depth=2, max_depth=4, distractors=2, worlds=400)
   config.warmstart.update(episodes=320, epochs=1, horizon=12)
-  config.rollout.update(max_completion_tokens=40, max_context=1536)
+  config.rollout.update(max_completion_tokens=40, max_context=1024)
   config.horizon.turns = (6, 10)
   config.eval.update(horizon=10)
 

@@ -40,6 +40,7 @@ ARGS = {
     'sciworld_grpo': RECIPES,
     'searchqa_grpo': (*RECIPES, 'horizon=fixed', 'horizon=fixed,tiny'),
     'gymnasium_laptop': RECIPES,
+    'textarena_laptop': RECIPES,
     'miniwob_grpo': RECIPES,
     'webarena_grpo': RECIPES,
     'textcraft_laptop': RECIPES,
@@ -79,6 +80,7 @@ ARGS = {
     'inspect': ('episodes=e.jsonl', 'episodes=e.jsonl,tokenizer=DIR,n=5'),
     'serve_env': ('env=babyai,port=8001,expert', 'env=babyai,workers=4'),
     'serve_policy': ('model=RUN,port=0', 'model=DIR'),
+    'study': ('folder=runs,group=horizon.kind;algo.name,parquet',),
     'view': ('port=0',),
 }
 TOOLS = (
@@ -89,6 +91,7 @@ TOOLS = (
     'inspect',
     'serve_env',
     'serve_policy',
+    'study',
     'view',
 )
 CASES = [
@@ -96,7 +99,7 @@ CASES = [
     for name, args in ARGS.items()
     for arg in (
         # These must be told what to work on.
-        *(() if name in ('compare', 'export', 'inspect') else (None,)),
+        *(() if name in ('compare', 'export', 'inspect', 'study') else (None,)),
         *(() if name in TOOLS else ('tiny',)),
         *args,
     )

@@ -9,6 +9,7 @@ import pytest
 
 from agentrl.envs.web import chromium
 from agentrl.errors import EnvError
+from agentrl.evaluation.chance import store
 from agentrl.parallel import compile_cache
 from tests import passed
 
@@ -85,3 +86,12 @@ def pytest_runtest_setup(item):
 @pytest.fixture(scope='module')
 def quick_compilation():
   """For what takes longer to compile than to run: slower code will do."""
+
+
+@pytest.fixture(scope='session', autouse=True)
+def levels_of_tests(tmp_path_factory):
+  """Keeps what fakes play in the place of random actions from a user's cache."""
+  folder = tmp_path_factory.mktemp('chance')
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(store, 'folder', lambda: folder)
+    yield

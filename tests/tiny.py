@@ -157,10 +157,22 @@ def bound(module=grpo, **hyperparams):
   )
 
 
-def plan(module=grpo, *, max_tokens=ROW, seed=0, max_context=40, **hyperparams):
+def plan(
+    module=grpo,
+    *,
+    max_tokens=ROW,
+    seed=0,
+    max_context=40,
+    simulated_s=None,
+    **hyperparams,
+):
   """The use of a collection by an algorithm with these hyperparameters."""
   return UpdatePlan(
-      module.Hyperparams(**hyperparams), max_tokens, seed, max_context
+      module.Hyperparams(**hyperparams),
+      max_tokens,
+      seed,
+      max_context,
+      simulated_s=simulated_s,
   )
 
 

@@ -40,6 +40,11 @@ LOSSES = {
     'dual_clip': ('grpo', dict(dual_clip=3.0)),
     'importance_cap': ('grpo', dict(importance_cap=2.0)),
     'sequence_mask': ('grpo', dict(sequence_low=0.5, sequence_high=2.0)),
+    'sequence_cap': ('grpo', dict(sequence_cap=2.0, sequence_k3=1.0)),
+    'icepop': ('grpo', dict(importance_low=0.5, importance_cap=2.0)),
+    'dppo_tv': ('grpo', dict(surrogate='dppo_tv')),
+    'dppo_kl': ('grpo', dict(surrogate='dppo_kl', outlier=100.0)),
+    'topr': ('grpo', dict(surrogate='topr')),
     'rloo': ('rloo', {}),
     'reinforce_pp': ('reinforce_pp', dict(gamma=0.9)),
     'ppo': ('ppo', DECAY),
@@ -48,6 +53,14 @@ LOSSES = {
     'distill': ('distill', {}),
 }
 _WINDOW = dict(sequence_low=0.5, sequence_high=2.0)
+
+
+def half(old_logprobs, sampler_logprobs, mask, batch):
+  """A correction of one's own."""
+  del sampler_logprobs, batch
+  return jnp.where(mask, 0.5, 0.0) + 0.0 * old_logprobs
+
+
 # hyperparameter -> what it needs beside it, and another value than there or the default.
 CHANGES = {
     'clip_low': ({}, 0.05),
@@ -65,6 +78,11 @@ CHANGES = {
     'importance_cap': ({}, 1.1),
     'sequence_low': (_WINDOW, 0.99),
     'sequence_high': (_WINDOW, 1.01),
+    'importance_low': (dict(importance_cap=2.0), 0.99),
+    'sequence_cap': ({}, 1.01),
+    'sequence_k3': ({}, 1e-4),
+    'outlier': ({}, 1.01),
+    'correction': ({}, f'{__name__}:half'),
     # Of the advantages.
     'normalise_std': ({}, False),
     'ddof': ({}, 0),

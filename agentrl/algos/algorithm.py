@@ -55,3 +55,12 @@ def load(name: str) -> Algorithm:
         f' {name!r} in its class, which runs keep and find it again by.'
     )
   return algorithm
+
+
+def correction(name: str) -> Callable:
+  """The correction of your own that is called `module:NAME`.
+
+  Raises:
+    ConfigError: there is none.
+  """
+  return plugins.function(name, {}, 'algo.correction=')

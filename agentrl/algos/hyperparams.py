@@ -35,7 +35,20 @@ _KL = when_set('algo.kl_coef', 0.1, 'algo.kl_coef=0 leaves the reference out')
 _STEERED = when_set('algo.kl_target', 0.1, 'algo.kl_target is not set')
 _REFILL = when('algo.ties', 'refill', reason="algo.ties is not 'refill'")
 _CLIPS = when(
-    'algo.surrogate', 'clip', reason="algo.surrogate='cispo' clips no token"
+    'algo.surrogate', 'clip', reason='only algo.surrogate=clip clips a token'
+)
+_BOUNDED = when(
+    'algo.surrogate',
+    *('clip', 'cispo', 'dppo_tv', 'dppo_kl'),
+    reason="algo.surrogate='topr' has a bound of its own, 1",
+)
+_OF_TOKENS = when(
+    'algo.surrogate',
+    *('clip', 'cispo', 'topr'),
+    reason="the trust region of algo.surrogate=dppo_tv or dppo_kl is a token's",
+)
+_CAPPED = when_set(
+    'algo.importance_cap', 2.0, 'algo.importance_cap, the upper bound, is None'
 )
 _CONSTANT = when(
     'algo.aggregation', 'constant', reason="algo.aggregation is not 'constant'"
@@ -120,12 +133,19 @@ class Online:
   )
 
   # The policy's loss, see `algos.policy`.
+  # Of DPPO's regions: the largest divergence where the advantage is negative.
   clip_low: float = field(
-      0.2, 'ratios are clipped below 1 - clip_low', gt=0, acts_if=_UPDATES
+      0.2,
+      'ratios are clipped below 1 - clip_low',
+      gt=0,
+      acts_if=(_UPDATES, _BOUNDED),
   )
   # Above clip_low: clip-higher (DAPO).
   clip_high: float = field(
-      0.2, 'ratios are clipped above 1 + clip_high', gt=0, acts_if=_UPDATES
+      0.2,
+      'ratios are clipped above 1 + clip_high',
+      gt=0,
+      acts_if=(_UPDATES, _BOUNDED),
   )
   dual_clip: float | None = field(
       None,
@@ -136,15 +156,16 @@ class Online:
   )
   surrogate: str = field(
       'clip',
-      "PPO's clip, or CISPO (arXiv:2506.13585)",
-      one_of=('clip', 'cispo'),
+      "PPO's clip, CISPO (arXiv:2506.13585), DPPO's trust regions"
+      ' (arXiv:2602.04879), or TOPR (arXiv:2503.14286); see ops.policy_loss',
+      one_of=('clip', 'cispo', 'dppo_tv', 'dppo_kl', 'topr'),
       acts_if=_UPDATES,
   )
   ratio_level: str = field(
       'token',
       "a token's own ratio, or GSPO-token's (arXiv:2507.18071)",
       one_of=('token', 'sequence'),
-      acts_if=_UPDATES,
+      acts_if=(_UPDATES, _OF_TOKENS),
   )
   aggregation: str = field(
       'token',
@@ -169,6 +190,19 @@ class Online:
       gt=0,
       acts_if=_TRAINERS_WORD,
   )
+  importance_low: float | None = field(
+      None,
+      'ratios below it, and above importance_cap, have weight 0 (IcePop)',
+      gt=0,
+      acts_if=(_TRAINERS_WORD, _CAPPED),
+      example=0.5,
+  )
+  sequence_cap: float | None = field(
+      None,
+      "cap of truncated importance sampling by an episode's product",
+      gt=0,
+      acts_if=_TRAINERS_WORD,
+  )
   sequence_low: float | None = field(
       None, 'lower bound of the geometric sequence mask', acts_if=_TRAINERS_WORD
   )
@@ -177,6 +211,28 @@ class Online:
       'upper bound of the geometric sequence mask',
       acts_if=_TRAINERS_WORD,
       example=2.0,
+  )
+  sequence_k3: float | None = field(
+      None,
+      'mean k3 beyond which an episode is left out',
+      gt=0,
+      acts_if=_TRAINERS_WORD,
+  )
+  outlier: float | None = field(
+      None,
+      'ratio x: an episode with one beyond x or below 1/x is left out',
+      gt=1,
+      acts_if=_TRAINERS_WORD,
+      example=100.0,
+  )
+  correction: str = field(
+      'none',
+      'further weights: a function of old and sampler_logprobs, mask and batch,'
+      ' all [B, T]',
+      one_of=('none',),
+      own=True,
+      acts_if=_TRAINERS_WORD,
+      example='my_parts.py:correction',
   )
 
   @property
@@ -193,6 +249,28 @@ class Online:
   def scores(self) -> bool:
     """True if a collection is scored before its first update."""
     return self.recomputes or self.kl_in_reward or self.CRITIC
+
+  @property
+  def corrects(self) -> bool:
+    """True if the loss allows for samples of an earlier policy."""
+    return (
+        self.ratio == 'sampler'
+        or self.correction != 'none'
+        or self.importance_cap is not None
+        or self._corrects_sequences
+    )
+
+  @property
+  def refills(self) -> int:
+    """Further collections of a step that replace groups of equal returns."""
+    return self.refill_rounds * (self.ties == 'refill')
+
+  @property
+  def _corrects_sequences(self) -> bool:
+    limits = (self.sequence_low, self.sequence_k3, self.outlier)
+    return self.sequence_cap is not None or any(
+        limit is not None for limit in limits
+    )
 
   @property
   def kl_in_loss(self) -> bool:
@@ -228,7 +306,8 @@ class Online:
     return (
         self.ratio_level == 'sequence'
         or self.aggregation == 'sequence'
-        or self.sequence_low is not None
+        or self._corrects_sequences
+        or self.correction != 'none'
     )
 
   def check(self) -> None:
@@ -250,6 +329,12 @@ class Online:
     if (low is None) != (high is None):
       raise ConfigError(
           'algo.sequence_low and algo.sequence_high are one range: set both.'
+      )
+    below, cap = self.importance_low, self.importance_cap
+    if below is not None and cap is not None and not cap > below:
+      raise ConfigError(
+          f'algo.importance_cap must be above {below}, algo.importance_low, got'
+          f' {cap}.'
       )
     if low is not None and high is not None and not high > low:
       raise ConfigError(

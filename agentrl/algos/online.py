@@ -99,8 +99,11 @@ def check(hyperparams: Online) -> None:
   """Refuses an algorithm whose advantages have another shape.
 
   Raises:
-    ConfigError: as `bind_advantages`; nothing was played yet.
+    ConfigError: as `bind_advantages`, or there is no such correction; nothing
+      was played yet.
   """
+  if hyperparams.correction != 'none':
+    algorithm.correction(hyperparams.correction)
   rows, length = 4, 6
   array = lambda dtype, *shape: jax.ShapeDtypeStruct(shape, dtype)
   token = lambda dtype: array(dtype, rows, length)

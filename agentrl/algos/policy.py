@@ -4,17 +4,20 @@ An algorithm is an estimate of advantages and this loss:
 
     loss = mean over tokens of [w f(r, A) + kl_coef KL] - entropy_coef H
 
-f is PPO's clipped surrogate or CISPO's; r the ratio of a token or of its whole
-sequence; w corrects for a sampler that is not the trainer; "mean" is one of
-`ops.aggregate`. `hyperparams.Online` names the choices and their papers.
+f is one of `ops.policy_loss`, such as PPO's clipped surrogate; r the ratio of a
+token or of its whole sequence; w of `ops.correction` allows for a sampler that is
+not the trainer; "mean" is one of `ops.aggregate`. `hyperparams.Online` names the choices and their papers.
 """
 
+import functools
 from typing import Any, NamedTuple
 
 import jax
 
+from agentrl.algos import algorithm
 from agentrl.algos.hyperparams import Online
 from agentrl.batch import TokenBatch
+from agentrl.errors import ConfigError
 from agentrl.ops import (
     aggregate,
     correction,
@@ -79,14 +82,28 @@ def loss(
   assert batch.advantages is not None
   advantages = jax.numpy.where(mask, batch.advantages, 0.0)
   clips = dict(clip_low=hyperparams.clip_low, clip_high=hyperparams.clip_high)
-  if hyperparams.surrogate == 'cispo':
-    per_token, clipped = policy_loss.cispo(
-        jax.numpy.where(mask, logprobs, 0.0), log_ratio, advantages, **clips
-    )
-  else:
-    per_token, clipped = policy_loss.clipped(
-        log_ratio, advantages, **clips, dual_clip=hyperparams.dual_clip
-    )
+  sampled = jax.numpy.where(mask, logprobs, 0.0)
+  match hyperparams.surrogate:
+    case 'clip':
+      per_token, clipped = policy_loss.clipped(
+          log_ratio, advantages, **clips, dual_clip=hyperparams.dual_clip
+      )
+    case 'cispo':
+      per_token, clipped = policy_loss.cispo(
+          sampled, log_ratio, advantages, **clips
+      )
+    case 'topr':
+      per_token, clipped = policy_loss.topr(sampled, log_ratio, advantages)
+    case 'dppo_tv' | 'dppo_kl' as name:
+      per_token, clipped = policy_loss.trust_region(
+          sampled,
+          log_ratio,
+          advantages,
+          **clips,
+          divergence=name.removeprefix('dppo_'),
+      )
+    case unknown:
+      raise ValueError(f'Unknown surrogate {unknown!r}.')
   weight, metrics = _correction(old, batch, mask, hyperparams, share)
   if weight is not None:
     per_token *= weight
@@ -123,25 +140,55 @@ def _correction(
     share: Any,
 ) -> tuple[jax.Array | None, Metrics]:
   """`[B, T]` weights of the tokens, or None, and what they did."""
-  weight, metrics = None, {}
-  if hyperparams.importance_cap is not None:
-    assert batch.sampler_logprobs is not None
-    weight = correction.truncated_importance(
-        old, batch.sampler_logprobs, mask, cap=hyperparams.importance_cap
-    )
+  options = hyperparams
+  weights: list[jax.Array] = []
+  metrics: Metrics = {}
+  if not options.corrects or options.ratio == 'sampler':
+    return None, metrics
+  assert batch.sampler_logprobs is not None  # as collated
+  both = (old, batch.sampler_logprobs, mask)
+  if (cap := options.importance_cap) is not None:
+    if (low := options.importance_low) is None:
+      weight = correction.truncated_importance(*both, cap=cap)
+      capped = weight >= cap
+    else:
+      weight = correction.masked_importance(*both, low=low, high=cap)
+      capped = weight == 0
+    weights.append(weight)
     metrics['correction/weight_mean'] = share(weight)
-    metrics['correction/capped'] = share(weight >= hyperparams.importance_cap)
-  if hyperparams.sequence_low is not None:
-    assert batch.sampler_logprobs is not None
-    assert hyperparams.sequence_high is not None  # both are set, or neither
-    keep = correction.sequence_mask(
-        old,
-        batch.sampler_logprobs,
-        mask,
-        batch,
-        low=hyperparams.sequence_low,
-        high=hyperparams.sequence_high,
+    metrics['correction/capped'] = share(capped)
+  if (cap := options.sequence_cap) is not None:
+    weight = correction.sequence_importance(*both, batch, cap=cap)
+    weights.append(weight)
+    metrics['correction/sequence_weight_mean'] = share(weight)
+    metrics['correction/sequence_capped'] = share(weight >= cap)
+  masks = []
+  if options.sequence_low is not None:
+    assert options.sequence_high is not None  # both are set, or neither
+    masks.append(
+        correction.sequence_mask(
+            *both, batch, low=options.sequence_low, high=options.sequence_high
+        )
     )
-    weight = keep if weight is None else weight * keep
+  if (most := options.sequence_k3) is not None:
+    masks.append(correction.k3_mask(*both, batch, most=most))
+  if (most := options.outlier) is not None:
+    masks.append(correction.outlier_mask(*both, batch, most=most))
+  if masks:
+    keep = functools.reduce(jax.numpy.logical_and, masks)
     metrics['correction/dropped'] = share(~keep)
-  return weight, metrics
+    weights.append(keep.astype(jax.numpy.float32))
+  if options.correction != 'none':
+    weight = algorithm.correction(options.correction)(*both, batch)
+    if getattr(weight, 'shape', None) != mask.shape:
+      raise ConfigError(
+          f'{options.correction} gave weights of the shape'
+          f' {getattr(weight, "shape", None)}: there is one for each token,'
+          f' {mask.shape}.'
+      )
+    weight = jax.lax.stop_gradient(jax.numpy.where(mask, weight, 1.0))
+    weights.append(weight)
+    metrics['correction/own_weight_mean'] = share(weight)
+  if not weights:
+    return None, metrics
+  return functools.reduce(jax.numpy.multiply, weights), metrics

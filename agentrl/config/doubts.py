@@ -26,6 +26,13 @@ def find(config: Learning) -> Iterator[str]:
   if warm.episodes:
     most = math.ceil(warm.episodes / warm.minibatch_size) * warm.epochs
     yield from _warmup('warmstart', warm, most)
+  if config.rollout.ahead and config.sampler.deterministic:
+    yield (
+        f'With rollout.ahead={config.rollout.ahead} the same command repeats no'
+        ' run, for all sampler.deterministic: which weights sample a turn'
+        ' depends on how fast it is played. rollout.recorded with'
+        ' rollout.resample repeats it from its record.'
+    )
   for member in mixture.members(config):
     yield from _waits(member.config)
   if config.mixture:

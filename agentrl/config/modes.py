@@ -10,7 +10,7 @@ from collections.abc import Container, Mapping
 from typing import Any, ClassVar
 
 from agentrl.algos import hyperparams
-from agentrl.config import comparing, examining, sections
+from agentrl.config import comparing, examining, sections, studying
 from agentrl.envs.options import (
     EnvName,
     EnvOptions,
@@ -140,7 +140,7 @@ class Learning(Sampling):
   sampler: TrainSamplerOptions = section(TrainSamplerOptions)
   rollout: Limits = section(Limits)
   optim: Optim = section(Optim)
-  eval: sections.Eval = section(sections.Eval)
+  eval: sections.LearningEval = section(sections.LearningEval)
   checkpoint: sections.Checkpoint
   track: sections.Track = section(sections.Track)
 
@@ -148,6 +148,11 @@ class Learning(Sampling):
   def plays_expert(self) -> bool:
     """True if the expert plays in the environment that is learnt in."""
     raise NotImplementedError
+
+  @property
+  def plays_chance(self) -> bool:
+    """True if random actions and the expert play the panel of evaluations."""
+    return self.eval.num_tasks > 0 and self.eval.chance
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -231,6 +236,8 @@ class Train(Learning):
           ' collection (rollout.tasks_per_step * rollout.group_size'
           f'{times}).'
       )
+    if rollout.ahead:
+      self._check_ahead()
     if (teacher := algo.teacher_settings) is not None:
       self._check_teacher(teacher)
     if self.checkpoint.keep_best and self.eval.every >= self.num_steps:
@@ -244,6 +251,24 @@ class Train(Learning):
       raise ConfigError(
           f'eval.small.every={self.eval.small.every} has no effect within'
           f' num_steps={self.num_steps}: lower it.'
+      )
+
+  def _check_ahead(self) -> None:
+    """Refuses to train on old samples as if they were new."""
+    rollout, algo = self.rollout, self.algo
+    ahead = f'rollout.ahead={rollout.ahead}'
+    if not algo.corrects:
+      raise ConfigError(
+          f'{ahead} trains on samples of earlier policies, and algo.ratio='
+          f"{algo.ratio!r} compares with the present one's log-probabilities:"
+          " no ratio would be clipped. Set algo.ratio='sampler', or correct by"
+          ' algo.importance_cap=2, or by algo.sequence_low and'
+          ' algo.sequence_high.'
+      )
+    if rollout.ahead >= self.num_steps:
+      raise ConfigError(
+          f'{ahead} collections are more than follow the first of num_steps='
+          f'{self.num_steps}: lower it.'
       )
 
   def _check_teacher(self, teacher: hyperparams.Teacher) -> None:
@@ -492,6 +517,15 @@ class Compare(Mode):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Study(Mode):
+  """mode='study': all runs of a folder as one page, and as tables."""
+
+  mode = 'study'
+
+  study: studying.Studied = section(studying.Studied)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Source:
   """A checkpoint of a run."""
 
@@ -571,6 +605,7 @@ _LEARN = (Train, Sft, Dpo, AgentEvol)
 _REST = (
     Evaluate,
     Compare,
+    Study,
     ServeEnv,
     ServePolicy,
     Inspect,

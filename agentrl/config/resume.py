@@ -109,8 +109,9 @@ def check(config: Mapping[str, Any], workdir: pathlib.Path) -> bool:
     # An older run's config lists what its file did: the rest was the default.
     defaults = usual(config)
     old, new = defaults | old, defaults | new
-    if old.get('agent.date') is None:  # it was told another on each day
-      new['agent.date'] = None
+    # An old run was told another on each day; one that is open has the old one.
+    if None in (old.get('agent.date'), new.get('agent.date')):
+      old['agent.date'] = new['agent.date'] = None
   evaluates = config['mode'] == 'evaluate'
   free: tuple[str, ...] = _FREE_EVALUATION if evaluates else _FREE
   if any(_follows_evaluations(*item) for item in new.items()):

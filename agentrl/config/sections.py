@@ -221,6 +221,21 @@ class PanelEval(Eval):
 
 
 _EVALUATES = when_set('eval.num_tasks', 8, 'eval.num_tasks is 0')
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LearningEval(Eval):
+  """An evaluation of a policy that learns."""
+
+  # Once a panel: the user's cache keeps them for the runs that follow.
+  chance: bool = field(
+      True,
+      'play random actions and the expert on the same tasks, in a tenth of the'
+      " evaluation's time",
+      acts_if=_EVALUATES,
+  )
+
+
 _SMALL = when_set('eval.small.num_tasks', 4, 'eval.small.num_tasks is 0')
 _WARM = when_set('warmstart.episodes', 8, 'warmstart.episodes is 0')
 _OFTEN = when_set('eval.small.every', 1, 'eval.small.every is 0')
@@ -245,7 +260,7 @@ class SmallEval:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RlEval(Eval):
+class RlEval(LearningEval):
   """An evaluation between steps, too."""
 
   every: int = field(

@@ -101,7 +101,14 @@ def to_line(episode: Episode, *, tokens: bool = True) -> str:
   return json.dumps(record, allow_nan=False)
 
 
-_USUAL = {'kind': ACT, 'learn': True, 'request': '', 'env_reward': None}
+_USUAL = {
+    'kind': ACT,
+    'learn': True,
+    'request': '',
+    'env_reward': None,
+    'spans': (),
+    'began': None,
+}
 
 
 def _turn(turn: Turn) -> dict[str, Any]:

@@ -117,6 +117,15 @@ class EngineCore:
       self._table.flush()
     return len(self.sequences.running)
 
+  def replace(self, params: Any, version: str) -> None:
+    """As `swap`, but that nothing of the old weights' is used any more.
+
+    Running sequences go back into the queue and compute their entries anew.
+    """
+    self.weights.swap(params, version)
+    self.sequences.retract()
+    self._table.flush()
+
   def set_version(self, version: str, *, abort_all: bool) -> None:
     """Names the weights anew; what was sampled keeps the old name."""
     if abort_all:

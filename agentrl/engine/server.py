@@ -58,9 +58,9 @@ class Engine:
     Raises:
       ValueError: a request may be longer than the model has positions.
     """
-    if not 2 <= options.max_len <= config.max_positions:
+    if not 2 <= options.max_len <= config.max_row:
       raise ValueError(
-          f'max_len must be in [2, {config.max_positions}], the positions of'
+          f'max_len must be in [2, {config.max_row}], the positions of'
           f' the model; got {options.max_len}.'
       )
     self._limits = RequestLimits(
@@ -182,19 +182,23 @@ class Engine:
   ) -> None:
     """Swaps the weights between two decode steps; returns when it is done.
 
-    Running requests go on with the new weights over the cache entries of the
-    old ones; their spans report it.
+    Requests that run go on behind what they have sampled; their spans report
+    it. With `flush` their cache entries are computed anew, so that what follows
+    has the log-probabilities of the new weights alone.
 
     Args:
       params: engine layout, of the same shapes and types, on the device. The
         engine keeps the arrays: pass a copy of what a train step will donate.
       version: reported as `weight_version` from now on.
-      flush: no later request may use an entry that the old weights computed.
+      flush: no request may use an entry that the old weights computed.
 
     Raises:
       EngineError: they do not fit (the old ones stay), or it has stopped.
     """
-    self.call(EngineCore.swap, params, version, flush=flush)
+    if flush:
+      self.call(EngineCore.replace, params, version)
+    else:
+      self.call(EngineCore.swap, params, version, flush=False)
 
   def call(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     """The result of a method of `EngineCore`, run between two dispatches.

@@ -57,23 +57,26 @@ class WeightFiles:
     Raises:
       ValueError: no tensor has this name.
     """
-    table = {
-        file_name: (tensor, index)
-        for tensor, index, file_name in names.file_names(
-            self._config, lambda tensor: tensor.hf
-        )
-    }
+    table: dict[str, list[tuple[names.Tensor, tuple[int, ...]]]] = {}
+    for tensor, index, file_name in names.file_names(
+        self._config, lambda tensor: tensor.hf
+    ):
+      table.setdefault(file_name, []).append((tensor, index))
     if name == 'lm_head.weight' and self._config.tie_embeddings:
       name = 'model.embed_tokens.weight'  # as SGLang, which has it by both
     if name not in table:
       raise ValueError(
           f'No weight is called {name!r}; one that is: {next(iter(table))!r}.'
       )
-    tensor, index = table[name]
+    parts = [self._read(*place)[:rows] for place in table[name]]
+    return np.concatenate(parts)[:rows].tolist()
+
+  def _read(self, tensor: names.Tensor, index: tuple[int, ...]) -> np.ndarray:
+    """A parameter in use, in the file's orientation, as float32."""
     value = self._current()
     for key in tensor.path:
       value = value[f'layers_{index[0]}' if key == 'layers' else key]
     # The engine's matrices lie as the file's, but for those of experts.
     if tensor.per_expert:
       value = value[index[1]].T
-    return np.asarray(value, np.float32)[:rows].tolist()
+    return np.asarray(value, np.float32)

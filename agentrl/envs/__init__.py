@@ -9,7 +9,27 @@ from agentrl import plugins
 from agentrl.envs.spec import EnvSpec
 
 # What others wrote, behind an adapter.
-ADAPTERS = ('gymnasium', 'mcp', 'program', 'reasoning_gym')
+ADAPTERS = (
+    'gymnasium',
+    'mcp',
+    'openenv',
+    'program',
+    'reasoning_gym',
+    'textarena',
+    'verifiers',
+)
+# AgentGym's, which only its own servers play.
+AGENTGYM = (
+    'webshop',
+    'alfworld',
+    'lmrlgym_maze',
+    'lmrlgym_wordle',
+    'tool_academia',
+    'tool_movie',
+    'tool_sheet',
+    'tool_todo',
+    'tool_weather',
+)
 # Each is imported when it is asked for.
 ENVS = {
     name: f'agentrl.envs.{name}.spec:SPEC'
@@ -22,6 +42,9 @@ ENVS = {
         'webarena',
     )
 } | {name: f'agentrl.envs.adapters.{name}:SPEC' for name in ADAPTERS}
+ENVS |= {
+    name: f'agentrl.envs.adapters.agentgym:{name.upper()}' for name in AGENTGYM
+}
 
 
 def get(name: str) -> EnvSpec:

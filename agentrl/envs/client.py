@@ -95,11 +95,13 @@ class EnvClient:
     request = {dialect.task_key: task_id, **dialect.reset_extra}
     if seed is not None:
       request['seed'] = seed
-    reply = await self._post_episode(
-        replies.opened(dialect), 'reset', **request
-    )
-    if dialect.prompt_keys:
-      reply = '\n'.join(reply[key] for key in dialect.prompt_keys)
+    decoder = None if dialect.observes else replies.opened(dialect)
+    reply = await self._post_episode(decoder, 'reset', **request)
+    if dialect.observes:
+      reply = await self.observation()
+    elif dialect.prompt_keys:
+      parts = [reply[key] for key in dialect.prompt_keys]
+      reply = self._with_actions('\n'.join(parts), reply)
     if reply == dialect.failed_reset:
       raise EnvError(
           f'Resetting {self._base_url} to task {task_id} gave no observation'
@@ -116,7 +118,9 @@ class EnvClient:
     """
     dialect = self._dialect
     reply = await self._post_episode(
-        replies.stepped(dialect), 'step', action=action
+        replies.stepped(dialect),
+        'step',
+        action=dialect.action_form.replace('{action}', action),
     )
     truncated = reply.get('truncated', False)
     terminated = reply.get(
@@ -134,13 +138,20 @@ class EnvClient:
     if success is None and ended:
       success = terminated and dialect.success(self._total)
     return StepResult(
-        observation=reply['observation'],
+        observation=self._with_actions(reply[dialect.observation_key], reply),
         reward=reward,
         terminated=terminated,
         truncated=truncated,
         success=success,
         progress=reply.get('progress'),
     )
+
+  def _with_actions(self, text: str, reply: Any) -> str:
+    """An observation, and the actions that a reply lists."""
+    if self._dialect.actions_key is None:
+      return text
+    actions = ', '.join(reply[self._dialect.actions_key])
+    return f'{text}\nAVAILABLE ACTIONS: {actions}'
 
   async def observation(self) -> str:
     """The last observation once more.
@@ -212,7 +223,8 @@ class EnvClient:
     It must not hide the error that ended the episode, and the server's lease
     ends what is left open.
     """
-    if self._episode is None:
+    if self._episode is None or not self._dialect.closes:
+      self._episode = None
       return
     try:
       await self._post_episode(None, 'close')

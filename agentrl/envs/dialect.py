@@ -20,7 +20,7 @@ TERMINAL = 'terminal'  # meaningful only in the reply that ends the episode
 class Dialect:
   """Routes and field names of one environment's server.
 
-  Every server has POST /create, /reset, /step and /close and GET /observation.
+  Every server has POST /create, /reset and /step and GET /observation.
 
   Attributes:
     success: success of an ended episode, from its total reward, all worths.
@@ -49,6 +49,14 @@ class Dialect:
     renders: whether POST /render answers with a picture, `Env.picture`.
     step_extra: further fields of the /step reply, which say nothing.
     greeting: what the original's GET / says, where that names the environment.
+    observation_key: field of the /step reply with the observation.
+    observes: whether the first observation is GET /observation's, and not the /reset
+      reply's.
+    actions_key: field of the /reset and /step replies that lists the actions that can
+      be done, which observations then end with.
+    action_form: how an action is sent.
+    closes: whether the server has POST /close. An episode of one that has none lives as
+      long as its server.
   """
 
   success: Callable[[float], bool]
@@ -72,6 +80,24 @@ class Dialect:
   renders: bool = False
   step_extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   greeting: str | None = None
+  observation_key: str = 'observation'
+  observes: bool = False
+  actions_key: str | None = None
+  action_form: str = '{action}'
+  closes: bool = True
+
+  @property
+  def foreign(self) -> tuple[str, ...]:
+    """Names of fields that are set and that only the client speaks."""
+    names = (
+        'observation_key',
+        'observes',
+        'actions_key',
+        'action_form',
+        'closes',
+    )
+    usual = {x.name: x.default for x in dataclasses.fields(self)}
+    return tuple(x for x in names if getattr(self, x) != usual[x])
 
 
 def own_greeting(name: str) -> str:

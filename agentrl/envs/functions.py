@@ -37,8 +37,8 @@ class Function:
       call has exactly the arguments of one of them. The fullest comes first.
     numbers: the parameters that are whole numbers; the others are texts.
     description: what it does, for a policy.
-    schema: the JSON Schema of its arguments, an object's, in place of `forms`: a call
-      then stands for its own JSON, see `called`.
+    schema: the JSON Schema of its arguments, an object's: a call then stands for its
+      own JSON, see `called`, and `forms` are texts that stand for a call as well.
   """
 
   name: str

@@ -98,12 +98,19 @@ def created(dialect: Dialect) -> Decoder:
 
 def opened(dialect: Dialect) -> Decoder:
   """Reads /reset: the first observation, bare or in parts."""
-  return _texts(dialect.prompt_keys) if dialect.prompt_keys else TEXT
+  if not dialect.prompt_keys:
+    return TEXT
+  return _texts(dialect.prompt_keys, dialect.actions_key)
 
 
 def stepped(dialect: Dialect) -> Decoder:
   """Reads /step: what AgentGym's servers say of it, and what ours add."""
-  return _step(dialect.reward_key, dialect.ended_key)
+  return _step(
+      dialect.reward_key,
+      dialect.ended_key,
+      dialect.observation_key,
+      dialect.actions_key,
+  )
 
 
 def _object(fields: dict[str, Any]) -> Decoder:
@@ -116,20 +123,30 @@ def _created(key: str | None) -> Decoder:
 
 
 @functools.cache
-def _texts(keys: tuple[str, ...]) -> Decoder:
-  return _object(dict.fromkeys(keys, Text))
+def _texts(keys: tuple[str, ...], actions_key: str | None) -> Decoder:
+  return _object(dict.fromkeys(keys, Text) | _lists(actions_key))
+
+
+def _lists(key: str | None) -> dict[str, Any]:
+  return {} if key is None else {key: list[Text]}
 
 
 @functools.cache
-def _step(reward_key: str, ended_key: str) -> Decoder:
+def _step(
+    reward_key: str,
+    ended_key: str,
+    observation_key: str,
+    actions_key: str | None,
+) -> Decoder:
   return _object({
       'success': NotRequired[bool | None],
       'progress': NotRequired[Share | None],
       'terminated': NotRequired[bool],
       'truncated': NotRequired[bool],
-      'observation': Text,
+      observation_key: Text,
       reward_key: Number,
       ended_key: bool,
+      **_lists(actions_key),
   })
 
 

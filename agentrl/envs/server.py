@@ -77,6 +77,11 @@ async def running(
     value = getattr(serving, field.name)
     fields.check(field.name, value, fields.meaning(field))
   spec, options = envs.get(env_name), dict(options or {})
+  if spec.dialect.foreign and env_name not in envs.AGENTGYM:
+    raise ConfigError(
+        f'{env_name}: no server of ours speaks what its dialect sets,'
+        f' {", ".join(spec.dialect.foreign)}; only its client does.'
+    )
   file = serving.token_file
   token = None if file is None else auth.read_token(file)
   tasks: Sequence[int] = ()

@@ -79,6 +79,8 @@ class EnvSpec:
     element_of: the number of the element that an action names, or None: its
       place, which GET /boxes tells, is outlined in pictures. None: no action
       names one.
+    refuses: whether an observation says that the action before it could not be
+      done, for the viewer; None: none says so.
     packages: modules that `open_factory` imports and not every machine has.
     requirements: files that have them: names of those in
       third_party/requirements, or paths of one's own.
@@ -114,6 +116,7 @@ class EnvSpec:
   view: View | None = None
   probe: str | None = None
   element_of: Callable[[str], int | None] | None = None
+  refuses: Callable[[str], bool] | None = None
   packages: tuple[str, ...] = ()
   requirements: tuple[str | pathlib.Path, ...] = ()
   slots_option: str | None = None

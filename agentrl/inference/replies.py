@@ -45,12 +45,21 @@ class _Finish(Struct):
   message: Any = None  # of an abort
 
 
+class _Span(Struct):
+  """Ids of a completion, `[start, end)`, that one version of weights sampled."""
+
+  version: str | int
+  start: Count
+  end: Count
+
+
 class _MetaInfo(Struct):
   """Metadata of a completion; one that was still queued has no counts."""
 
   finish_reason: _Finish
   output_token_logprobs: list[_Triple]
   weight_version: str | int
+  weight_versions: list[_Span] | None = None
   prompt_tokens: Count | None = None
   completion_tokens: Count | None = None
   cached_tokens: Count | None = None
@@ -301,7 +310,24 @@ def read_completion(
       prompt_tokens=meta.prompt_tokens,
       cached_tokens=meta.cached_tokens,
       latency_s=latency_s,
+      spans=_spans(meta.weight_versions or [], len(tokens), url),
   )
+
+
+def _spans(
+    spans: Sequence[_Span], count: int, url: str
+) -> tuple[tuple[str, int], ...]:
+  """(version, ids) of each span; none where one version sampled all."""
+  # Servers before 0.5.19 report none.
+  if len(spans) < 2:
+    return ()
+  ends = [0, *(span.end for span in spans)]
+  if [span.start for span in spans] != ends[:-1] or ends[-1] != count:
+    raise EngineRefusal(
+        f'{url} gave weight_versions from {[span.start for span in spans][:8]}'
+        f' to {ends[1:9]}, which are not {count} ids one after the other.'
+    )
+  return tuple((str(span.version), span.end - span.start) for span in spans)
 
 
 def read_ids(body: bytes, url: str) -> list[int]:

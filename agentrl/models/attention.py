@@ -9,7 +9,14 @@ import numpy as np
 from flax import linen as nn
 
 from agentrl.models import mesh_attention, rotary
-from agentrl.models.config import FULL, SLIDING, TransformerConfig
+from agentrl.models.config import (
+    ALL_HEADS,
+    EACH_HEAD,
+    FULL,
+    ROTATED,
+    SLIDING,
+    TransformerConfig,
+)
 from agentrl.models.layers import Dense, norm
 from agentrl.ops import attention
 from agentrl.parallel import mesh, sharding
@@ -44,14 +51,15 @@ def make_traits(config: TransformerConfig) -> Traits:
     window = jnp.asarray(windows, jnp.int32)
   if c.rope_layers is not None or c.rope_local_theta is not None:
     # One for each kind of layer: rotated as configured, sliding, not rotated.
-    kinds = [rotary.make_rotation(c.head_dim, c.rope_theta, c.rope_scaling)]
+    size = c.rotary_dim
+    kinds = [rotary.make_rotation(size, c.rope_theta, c.rope_scaling)]
     kind = np.zeros(c.num_layers, np.int32)
     if c.rope_local_theta is not None:
       kind[types == SLIDING] = len(kinds)
-      kinds.append(rotary.make_rotation(c.head_dim, c.rope_local_theta))
+      kinds.append(rotary.make_rotation(size, c.rope_local_theta))
     if c.rope_layers is not None:
       kind[~np.array(c.rope_layers)] = len(kinds)
-      kinds.append(rotary.Rotation(jnp.zeros(c.head_dim // 2)))
+      kinds.append(rotary.Rotation(jnp.zeros(size // 2)))
     amplitudes = [1.0 if k.amplitude is None else k.amplitude for k in kinds]
     rotation = rotary.Rotation(
         jnp.stack([k.frequencies for k in kinds])[kind],
@@ -83,23 +91,35 @@ class Attention(nn.Module):
       every = jnp.broadcast_to(jnp.arange(shapes[0][1]), shapes[0])
       places = sharding.join_rows([every, positions])[None]
     dense = functools.partial(Dense, dtype=self.dtype, out_first=self.out_first)
-    project = lambda heads, name: jnp.reshape(
-        dense(heads * c.head_dim, bias=c.qkv_bias, name=name)(x),
-        (*places.shape, heads, c.head_dim),
-    )
+
+    def project(heads, name):
+      out = dense(heads * c.head_dim, bias=c.qkv_bias, name=name)(x)
+      if c.qk_norm == ALL_HEADS and name != 'v':
+        out = norm(c, f'{name}_norm')(out)
+      return out.reshape(*places.shape, heads, c.head_dim)
+
     queries, keys = project(c.num_heads, 'q'), project(c.num_kv_heads, 'k')
     values = project(c.num_kv_heads, 'v')
-    if c.qk_norm:
+    if c.qk_norm == EACH_HEAD:
       queries, keys = norm(c, 'q_norm')(queries), norm(c, 'k_norm')(keys)
     rotation = traits.rotation
     if rotation is None:
-      rotation = rotary.make_rotation(c.head_dim, c.rope_theta, c.rope_scaling)
-    queries = rotary.rotate(queries, places, rotation)
-    keys = rotary.rotate(keys, places, rotation)
-    scalar = c.query_pre_attn_scalar
-    options = dict(
-        window=traits.window, scale=None if scalar is None else scalar**-0.5
+      rotation = rotary.make_rotation(
+          c.rotary_dim, c.rope_theta, c.rope_scaling
+      )
+    queries, keys = (
+        rotary.rotate(x, places, rotation, interleaved=c.rope_interleaved)
+        for x in (queries, keys)
     )
+    if c.qk_norm == ROTATED:
+      queries, keys = norm(c, 'q_norm')(queries), norm(c, 'k_norm')(keys)
+    if c.rope_scaling is not None and c.rope_scaling.query_beta:
+      factors = rotary.query_scale(places, c.rope_scaling)
+      queries *= factors[..., None, None].astype(queries.dtype)
+    sinks = None
+    if c.attention_sinks:
+      sinks = self.param('sinks', nn.initializers.zeros, (c.num_heads,))
+    options = dict(window=traits.window, scale=c.attention_scale, sinks=sinks)
     causal, after_prefix = (
         functools.partial(f, **options)
         for f in (mesh_attention.causal, mesh_attention.after_prefix)

@@ -10,6 +10,9 @@ from flax import linen as nn
 from agentrl.models import rotary
 
 FULL, SLIDING = 'full_attention', 'sliding_attention'
+# Places of the norms of queries and keys: each head by itself, before or after
+# it is rotated; or all heads of a token as one vector, before.
+EACH_HEAD, ROTATED, ALL_HEADS = 'head', 'rotated_head', 'all_heads'
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     'silu': nn.silu,
     'gelu_pytorch_tanh': functools.partial(nn.gelu, approximate=True),
@@ -36,24 +39,39 @@ class TransformerConfig:
       fourth alone, arXiv:2501.18795); None: all do.
     sliding_window: how many tokens a sliding layer sees, its own included.
     layer_types: for each layer, FULL or SLIDING; None: all are FULL.
+    rope_interleaved: whether rotations pair neighbouring dimensions (GLM);
+      False: dimension i and the one half a rotation behind it.
+    partial_rotary_factor: part of a head's dimensions, from the first on, that
+      are rotated.
     query_pre_attn_scalar: attention scores are divided by its square root;
       None: by that of head_dim.
+    attention_multiplier: attention scores are multiplied by it instead
+      (Granite); None: they are not.
     qkv_bias: whether queries, keys and values have biases (Qwen2).
     o_bias: whether attention's result has one.
-    mlp_bias: whether the products of the MLP have.
-    qk_norm: whether each head of queries and keys is normalised before it is
-      rotated (Qwen3, Gemma 3).
-    post_norms: whether the results of attention and MLP are normalised too
-      (Gemma).
+    mlp_bias: whether the products of the MLP have; with experts, also the router.
+    attention_sinks: whether a learnt score of each head joins those of its keys
+      (gpt-oss, arXiv:2508.10925).
+    qk_norm: norms of queries and keys: EACH_HEAD (Qwen3, Gemma 3), ROTATED
+      (HunYuan), ALL_HEADS (OLMo) or None. Checkpoints of older versions have
+      true for the first and false for the last.
+    pre_norms: whether the inputs of attention and MLP are normalised; OLMo's
+      are not.
+    post_norms: whether their results are (Gemma, OLMo, GLM).
     norm_offset: what is added to the scale of every norm: 1 in Gemma, whose
       scales start at 0.
     scale_embeddings: whether embeddings are multiplied by the square root of
       hidden_size (Gemma).
+    embedding_multiplier: factor of embeddings (Granite).
+    residual_multiplier: factor of the results of attention and MLP.
+    logits_scaling: divisor of logits; states are divided by it already.
     hidden_act: activation of the gate, a key of ACTIVATIONS.
     num_experts: experts that replace each layer's MLP; 0: it has none.
     num_experts_per_token: how many of them a token goes through.
     moe_intermediate_size: inner size of an expert.
     norm_topk_prob: whether the weights of a token's experts sum to 1.
+    glu_limit: experts have the unit of gpt-oss, which is cut there; its two
+      matrices are one, column by column. None: their gate is as `hidden_act` says.
   """
 
   vocab_size: int
@@ -73,19 +91,28 @@ class TransformerConfig:
   rope_layers: tuple[bool, ...] | None = None
   sliding_window: int | None = None
   layer_types: tuple[str, ...] | None = None
+  rope_interleaved: bool = False
+  partial_rotary_factor: float = 1.0
   query_pre_attn_scalar: float | None = None
+  attention_multiplier: float | None = None
   qkv_bias: bool = False
   o_bias: bool = False
   mlp_bias: bool = False
-  qk_norm: bool = False
+  attention_sinks: bool = False
+  qk_norm: str | None = None
+  pre_norms: bool = True
   post_norms: bool = False
   norm_offset: float = 0.0
   scale_embeddings: bool = False
+  embedding_multiplier: float = 1.0
+  residual_multiplier: float = 1.0
+  logits_scaling: float = 1.0
   hidden_act: str = 'silu'
   num_experts: int = 0
   num_experts_per_token: int = 0
   moe_intermediate_size: int = 0
   norm_topk_prob: bool = False
+  glu_limit: float | None = None
 
   def __post_init__(self):
     self._normalise()
@@ -94,15 +121,22 @@ class TransformerConfig:
           f'{self.num_heads} attention heads do not divide over'
           f' {self.num_kv_heads} key-value heads.'
       )
-    if self.head_dim % 2:
+    if self.partial_rotary_factor == 1 and self.head_dim % 2:
       raise ValueError(
           f'Rotary embeddings need an even head_dim, got {self.head_dim}.'
+      )
+    if not 2 <= self.rotary_dim <= self.head_dim or self.rotary_dim % 2:
+      raise ValueError(
+          f'partial_rotary_factor={self.partial_rotary_factor} rotates'
+          f' {self.rotary_dim} of {self.head_dim} dimensions of a head; it must'
+          ' be an even number of them, and 2 at least.'
       )
     if self.hidden_act not in ACTIVATIONS:
       raise ValueError(
           f'Unknown hidden_act {self.hidden_act!r}; known:'
           f' {", ".join(ACTIVATIONS)}.'
       )
+    self._check_norms()
     self._check_layers()
     self._check_experts()
 
@@ -111,6 +145,8 @@ class TransformerConfig:
     put = functools.partial(object.__setattr__, self)
     if isinstance(self.rope_scaling, Mapping):
       put('rope_scaling', rotary.Scaling(**self.rope_scaling))
+    if isinstance(self.qk_norm, bool):
+      put('qk_norm', EACH_HEAD if self.qk_norm else None)
     for name, usual in (('layer_types', FULL), ('rope_layers', True)):
       value = getattr(self, name)
       if value is None:
@@ -122,6 +158,27 @@ class TransformerConfig:
         )
       value = tuple(type(usual)(x) for x in value)
       put(name, None if set(value) == {usual} else value)
+
+  def _check_norms(self):
+    kinds = (None, EACH_HEAD, ROTATED, ALL_HEADS)
+    if self.qk_norm not in kinds:
+      raise ValueError(f'Unknown qk_norm {self.qk_norm!r}; known: {kinds}.')
+    if not self.pre_norms and not self.post_norms:
+      raise ValueError(
+          'pre_norms=False leaves no norm in a layer: set post_norms.'
+      )
+    if None not in (self.query_pre_attn_scalar, self.attention_multiplier):
+      raise ValueError(
+          'query_pre_attn_scalar and attention_multiplier both scale attention'
+          ' scores: leave one of them out.'
+      )
+    zero = [
+        name
+        for name in ('logits_scaling', 'attention_multiplier')
+        if getattr(self, name) == 0
+    ]
+    if zero:
+      raise ValueError(f'{zero[0]} is 0: all logits would be alike.')
 
   def _check_layers(self):
     for kind in self.layer_types or ():
@@ -145,13 +202,11 @@ class TransformerConfig:
   def _check_experts(self):
     sizes = (self.num_experts_per_token, self.moe_intermediate_size)
     if not self.num_experts:
-      if any(sizes) or self.norm_topk_prob:
+      if any(sizes) or self.norm_topk_prob or self.glu_limit is not None:
         raise ValueError(
             'num_experts is 0: leave num_experts_per_token,'
-            ' moe_intermediate_size and norm_topk_prob out.'
+            ' moe_intermediate_size, norm_topk_prob and glu_limit out.'
         )
-    elif self.mlp_bias:
-      raise ValueError('Experts have no biases: leave mlp_bias out.')
     elif min(sizes) < 1 or self.num_experts_per_token > self.num_experts:
       raise ValueError(
           f'{self.num_experts} experts need 1 <= num_experts_per_token <='
@@ -160,17 +215,38 @@ class TransformerConfig:
       )
 
   @property
+  def rotary_dim(self) -> int:
+    """Rotated dimensions of a head, the first ones."""
+    return int(self.head_dim * self.partial_rotary_factor)
+
+  @property
+  def attention_scale(self) -> float | None:
+    """The factor of attention scores; None: head_dim^-0.5."""
+    scalar = self.query_pre_attn_scalar
+    return self.attention_multiplier if scalar is None else scalar**-0.5
+
+  @property
+  def max_row(self) -> int:
+    """Most tokens of a row: `max_positions`, or as few as a scaling allows."""
+    scaled = None if self.rope_scaling is None else self.rope_scaling.max_row
+    return min(self.max_positions, scaled or self.max_positions)
+
+  @property
   def num_params(self) -> int:
     """Parameters; a tied head counts once, and every expert."""
     width = self.hidden_size
     q, kv = (n * self.head_dim for n in (self.num_heads, self.num_kv_heads))
-    layer = 2 * width * (q + kv) + 2 * width  # projections, two norms
+    layer = 2 * width * (q + kv)  # projections
+    layer += 2 * width * (self.pre_norms + self.post_norms)
+    size = self.intermediate_size
     if self.num_experts:
-      layer += width * self.num_experts * (1 + 3 * self.moe_intermediate_size)
-    else:
-      layer += 3 * width * self.intermediate_size
+      size = self.moe_intermediate_size * self.num_experts
+      layer += (width + self.mlp_bias) * self.num_experts
+    layer += 3 * width * size
     layer += (q + 2 * kv) * self.qkv_bias + width * self.o_bias
-    layer += (2 * self.intermediate_size + width) * self.mlp_bias
-    layer += 2 * self.head_dim * self.qk_norm + 2 * width * self.post_norms
+    layer += (2 * size + width * max(1, self.num_experts)) * self.mlp_bias
+    layer += self.num_heads * self.attention_sinks
+    heads = q + kv if self.qk_norm == ALL_HEADS else 2 * self.head_dim
+    layer += heads * (self.qk_norm is not None)
     embeddings = self.vocab_size * (1 if self.tie_embeddings else 2)
     return self.num_layers * layer + width * (embeddings + 1)

@@ -61,10 +61,12 @@ class RMSNorm(nn.Module):
   Attributes:
     eps: added to the mean square.
     offset: added to the scale.
+    divisor: of the scale.
   """
 
   eps: float
   offset: float = 0.0
+  divisor: float = 1.0
 
   @nn.compact
   def __call__(self, x: jax.Array) -> jax.Array:
@@ -72,12 +74,16 @@ class RMSNorm(nn.Module):
     scale = self.param('scale', init, (x.shape[-1],)).astype(jnp.float32)
     if self.offset:
       scale = scale + self.offset
+    if self.divisor != 1:
+      scale = scale / self.divisor
     x32 = x.astype(jnp.float32)
     mean_square = jnp.mean(x32 * x32, axis=-1, keepdims=True)
     normed = x32 * jax.lax.rsqrt(mean_square + self.eps)
     return (normed * scale).astype(x.dtype)
 
 
-def norm(config: TransformerConfig, name: str | None = None) -> RMSNorm:
+def norm(
+    config: TransformerConfig, name: str | None = None, divisor: float = 1.0
+) -> RMSNorm:
   """The normalisation of a family of decoders."""
-  return RMSNorm(config.rms_norm_eps, config.norm_offset, name=name)
+  return RMSNorm(config.rms_norm_eps, config.norm_offset, divisor, name=name)

@@ -34,6 +34,7 @@ def causal(
     *,
     window: jax.Array | None = None,
     scale: float | None = None,
+    sinks: jax.Array | None = None,
 ) -> jax.Array:
   """`ops.attention.causal`, on the mesh that is traced with if there is one.
 
@@ -42,14 +43,19 @@ def causal(
   """
   if jax.sharding.get_abstract_mesh().empty:
     return attention.causal(
-        queries, keys, values, segment_ids, window=window, scale=scale
+        *(queries, keys, values, segment_ids),
+        window=window,
+        scale=scale,
+        sinks=sinks,
     )
   kv_spec, copies = _key_heads(queries.shape[2], keys.shape[2])
   return jax.shard_map(
       functools.partial(_causal, copies=copies, scale=scale),
-      in_specs=(sharding.HEADS, kv_spec, kv_spec, sharding.TOKENS, P()),
+      in_specs=(
+          sharding.HEADS, kv_spec, kv_spec, sharding.TOKENS, P(), P(TENSOR)
+      ),
       out_specs=sharding.HEADS,
-  )(queries, keys, values, segment_ids, window)
+  )(queries, keys, values, segment_ids, window, sinks)  # fmt: skip
 
 
 def _key_heads(heads: int, kv_heads: int) -> tuple[P, int | None]:
@@ -77,10 +83,12 @@ def _read(copies: int | None, *arrays: jax.Array) -> tuple[jax.Array, ...]:
   return tuple(cut(x, head) for x in arrays)
 
 
-def _causal(queries, keys, values, segment_ids, window, *, copies, scale):
+def _causal(
+    queries, keys, values, segment_ids, window, sinks, *, copies, scale
+):
   """One device's share."""
   keys, values = _read(copies, keys, values)
-  options = dict(window=window, scale=scale)
+  options = dict(window=window, scale=scale, sinks=sinks)
   if sharding.axis_size(SEQUENCE) == 1:
     return attention.causal(queries, keys, values, segment_ids, **options)
   whole = functools.partial(
@@ -108,6 +116,7 @@ def after_prefix(
     *,
     window: jax.Array | None = None,
     scale: float | None = None,
+    sinks: jax.Array | None = None,
 ) -> jax.Array:
   """`ops.attention.after_prefix`, on the mesh that is traced with if any.
 
@@ -118,20 +127,20 @@ def after_prefix(
   own = (queries, keys, values, segment_ids, positions)
   if jax.sharding.get_abstract_mesh().empty:
     return attention.after_prefix(
-        *own, _of_rows(prefix, rows), window=window, scale=scale
+        *own, _of_rows(prefix, rows), window=window, scale=scale, sinks=sinks
     )
   kv_spec, copies = _key_heads(queries.shape[2], keys.shape[2])
   kv = (kv_spec, kv_spec, sharding.TOKENS)
   return jax.shard_map(
       functools.partial(_after_prefix, copies=copies, scale=scale),
       in_specs=(
-          (sharding.HEADS, *kv, sharding.TOKENS), kv, P(BATCH_AXES), P()
+          (sharding.HEADS, *kv, sharding.TOKENS), kv, P(BATCH_AXES), P(), P(TENSOR)
       ),
       out_specs=sharding.HEADS,
-  )(own, prefix, rows, window)  # fmt: skip
+  )(own, prefix, rows, window, sinks)  # fmt: skip
 
 
-def _after_prefix(own, prefix, rows, window, *, copies, scale):
+def _after_prefix(own, prefix, rows, window, sinks, *, copies, scale):
   """One device's share."""
   queries, keys, values, *where = own
   prefix = (*_read(copies, *prefix[:2]), prefix[2])
@@ -145,6 +154,7 @@ def _after_prefix(own, prefix, rows, window, *, copies, scale):
       _of_rows(jax.tree.map(whole, prefix), rows),
       window=window,
       scale=scale,
+      sinks=sinks,
   )
 
 

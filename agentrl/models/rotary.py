@@ -15,7 +15,7 @@ import jax.numpy as jnp
 # Kind -> the fields of `Scaling` that it reads; the others keep their defaults.
 KINDS = {
     'linear': {'factor'},
-    'dynamic': {'factor'},
+    'dynamic': {'factor', 'alpha'},
     'llama3': {
         'factor',
         'original_max_positions',
@@ -31,6 +31,14 @@ KINDS = {
         'mscale',
         'mscale_all_dim',
         'truncate',
+        'query_beta',
+    },
+    'longrope': {
+        'factor',
+        'original_max_positions',
+        'attention_factor',
+        'short_factor',
+        'long_factor',
     },
 }
 
@@ -46,7 +54,9 @@ class Scaling:
       far as the engine serves, it changes nothing and so does nothing here: a
       cache cannot be turned anew while it grows. 'llama3' divides low
       frequencies and blends the middle ones (Llama 3.1). 'yarn' does so by
-      dimension and sharpens attention (arXiv:2309.00071).
+      dimension and sharpens attention (arXiv:2309.00071). 'longrope' divides
+      each frequency by a number of its own (arXiv:2402.13753); there are two
+      sets of them, and rows are limited to those that take the first.
     factor: how many times longer rows get; at least 1.
     original_max_positions: longest row of the first training.
     low_freq_factor: llama3: turns within `original_max_positions` below which a
@@ -54,11 +64,18 @@ class Scaling:
     high_freq_factor: llama3: turns above which it is kept.
     beta_fast: yarn: turns above which a frequency is kept.
     beta_slow: yarn: turns below which it is divided.
-    attention_factor: yarn: scale of rotated queries and keys; None derives it
-      from `factor` (eq. 22), or from the two below.
+    alpha: dynamic: raises the base by alpha^(D / (D - 2)) for rows of any
+      length (HunYuan); None or 0: not.
+    attention_factor: yarn, longrope: scale of rotated queries and keys; None
+      derives it from `factor` (yarn's eq. 22), or from the two below.
     mscale: yarn: DeepSeek's weight of that derivation, with the next.
     mscale_all_dim: yarn.
     truncate: yarn: round the two ends of the blend to whole dimensions.
+    query_beta: yarn: growth of queries with the position (Llama 4, Ministral
+      3), see `query_scale`; None: they do not grow.
+    short_factor: longrope: `[D/2]` divisors of rows up to
+      `original_max_positions`.
+    long_factor: longrope: those of longer rows.
   """
 
   kind: str
@@ -68,12 +85,20 @@ class Scaling:
   high_freq_factor: float | None = None
   beta_fast: float = 32.0
   beta_slow: float = 1.0
+  alpha: float | None = None
   attention_factor: float | None = None
   mscale: float | None = None
   mscale_all_dim: float | None = None
   truncate: bool = True
+  query_beta: float | None = None
+  short_factor: tuple[float, ...] | None = None
+  long_factor: tuple[float, ...] | None = None
 
   def __post_init__(self):
+    for name in ('short_factor', 'long_factor'):
+      value = getattr(self, name)
+      if value is not None:  # JSON has lists
+        object.__setattr__(self, name, tuple(value))
     if self.kind not in KINDS:
       raise ValueError(
           f'Unknown rotary scaling {self.kind!r}; known: {", ".join(KINDS)}.'
@@ -94,6 +119,8 @@ class Scaling:
           'original_max_positions',
           'low_freq_factor',
           'high_freq_factor',
+          'short_factor',
+          'long_factor',
       }
       if field.name in required & KINDS[self.kind] and not value:
         raise ValueError(
@@ -108,21 +135,35 @@ class Scaling:
   @property
   def amplitude(self) -> float:
     """The factor of rotated queries and keys."""
-    if self.kind != 'yarn':
+    if self.kind not in ('yarn', 'longrope'):
       return 1.0
     if self.attention_factor is not None:
       return self.attention_factor
+    if self.kind == 'longrope':
+      assert self.original_max_positions is not None  # see `__post_init__`
+      if self.factor == 1:
+        return 1.0
+      grown = math.log(self.factor) / math.log(self.original_max_positions)
+      return math.sqrt(1 + grown)
     by = lambda weight: 0.1 * weight * math.log(self.factor) + 1.0
     if self.mscale and self.mscale_all_dim:
       return by(self.mscale) / by(self.mscale_all_dim)
     return by(1.0)
+
+  @property
+  def max_row(self) -> int | None:
+    """The longest row that has these frequencies; None: any."""
+    if self.kind != 'longrope' or self.short_factor == self.long_factor:
+      return None
+    return self.original_max_positions
 
 
 class Rotation(NamedTuple):
   """The angles and the amplitude of `rotate`.
 
   Attributes:
-    frequencies: `[D/2]` float32, radians a position. Zeros turn nothing.
+    frequencies: `[R/2]` float32, radians a position, of the first R dimensions
+      of a head; those behind them are not rotated. Zeros turn nothing.
     amplitude: scalar; None is 1, without a multiplication.
   """
 
@@ -141,13 +182,25 @@ def make_rotation(
     scaling: of the frequencies; None: as they are.
   """
   half = dim // 2
+  if scaling is not None and scaling.alpha:
+    theta *= scaling.alpha ** (dim / (dim - 2))
   frequencies = theta ** (-jnp.arange(half, dtype=jnp.float32) / half)
   if scaling is None or scaling.kind == 'dynamic':
     return Rotation(frequencies)
   if scaling.kind == 'linear':
     return Rotation(frequencies / scaling.factor)
-  keep = _kept(frequencies, dim, theta, scaling)
-  frequencies = keep * frequencies + (1 - keep) * frequencies / scaling.factor
+  if scaling.kind == 'longrope':
+    divisors = scaling.short_factor
+    assert divisors is not None  # see `Scaling`
+    if len(divisors) != half:
+      raise ValueError(
+          f'{dim} rotated dimensions need {half} entries of short_factor, got'
+          f' {len(divisors)}.'
+      )
+    frequencies = frequencies / jnp.asarray(divisors, jnp.float32)
+  else:
+    keep = _kept(frequencies, dim, theta, scaling)
+    frequencies = keep * frequencies + (1 - keep) * frequencies / scaling.factor
   amplitude = scaling.amplitude
   return Rotation(frequencies, None if amplitude == 1.0 else amplitude)
 
@@ -176,15 +229,34 @@ def _kept(
   return 1 - jnp.clip((pairs - first) / span, 0, 1)
 
 
-def rotate(x: jax.Array, positions: jax.Array, rotation: Rotation) -> jax.Array:
-  """Turns queries or keys by their positions, half-split form.
+def query_scale(positions: jax.Array, scaling: Scaling) -> jax.Array:
+  """Factors `[B, T]` float32 of queries by their positions `[B, T]`.
+
+  1 + query_beta * log(1 + floor(position / original_max_positions)): attention
+  gets sharper in rows longer than those of the first training (Llama 4).
+  """
+  length, beta = scaling.original_max_positions, scaling.query_beta
+  assert length is not None and beta is not None
+  passed = positions // length
+  return 1 + beta * jnp.log1p(passed.astype(jnp.float32))
+
+
+def rotate(
+    x: jax.Array,
+    positions: jax.Array,
+    rotation: Rotation,
+    *,
+    interleaved: bool = False,
+) -> jax.Array:
+  """Turns queries or keys by their positions.
 
   Args:
-    x: `[B, T, heads, D]`; dimension i is paired with i + D/2, as in Hugging
-      Face's weights (GGUF files of Llamas pair neighbours and are permuted on
-      loading).
+    x: `[B, T, heads, D]`; of its first R dimensions, i is paired with i + R/2,
+      as in Hugging Face's weights (GGUF files of Llamas pair neighbours and are
+      permuted on loading).
     positions: `[B, T]` int.
-    rotation: with `[D/2]` frequencies.
+    rotation: with `[R/2]` frequencies, R <= D.
+    interleaved: dimension 2 i is paired with 2 i + 1 instead (GLM).
 
   Returns:
     `[B, T, heads, D]` in the type of `x`; computed in float32.
@@ -194,6 +266,19 @@ def rotate(x: jax.Array, positions: jax.Array, rotation: Rotation) -> jax.Array:
   cos, sin = jnp.cos(angles), jnp.sin(angles)
   if rotation.amplitude is not None:
     cos, sin = cos * rotation.amplitude, sin * rotation.amplitude
-  first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
+  size = 2 * rotation.frequencies.shape[-1]
+  turned, kept = x, []
+  if size < x.shape[-1]:
+    turned, *kept = jnp.split(x, [size], axis=-1)
+  turned = turned.astype(jnp.float32)
+  if interleaved:
+    first, second = turned[..., ::2], turned[..., 1::2]
+  else:
+    first, second = jnp.split(turned, 2, axis=-1)
   rotated = (first * cos - second * sin, second * cos + first * sin)
-  return jnp.concatenate(rotated, axis=-1).astype(x.dtype)
+  if interleaved:
+    turned = jnp.stack(rotated, axis=-1).reshape(turned.shape)
+  else:
+    turned = jnp.concatenate(rotated, axis=-1)
+  turned = turned.astype(x.dtype)
+  return jnp.concatenate([turned, *kept], axis=-1) if kept else turned

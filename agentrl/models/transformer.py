@@ -44,7 +44,7 @@ class States(NamedTuple):
   """Results of a forward pass: states after the final norm.
 
   Attributes:
-    hidden: `[B, T, D]`.
+    hidden: `[B, T, D]`, divided by the config's `logits_scaling`.
     cache: with the new tokens in it; None if none was given.
     first: `[B, D]`, the last state of each row's prefix, which predicts the
       row's first token; None without prefixes.
@@ -92,18 +92,40 @@ class Experts(nn.Module):
   def __call__(self, x: jax.Array) -> jax.Array:
     c, shape = self.config, x.shape
     x = x.reshape(-1, c.hidden_size).astype(self.dtype)
-    router = Dense(c.num_experts, self.dtype, self.out_first, name='router')
+    router = Dense(
+        *(c.num_experts, self.dtype, self.out_first, c.mlp_bias), name='router'
+    )
     weights, chosen = experts_lib.route(
         router(x), count=c.num_experts_per_token, normalise=c.norm_topk_prob
     )
-    init = nn.initializers.normal(0.02)
-    inner = (c.num_experts, c.hidden_size, c.moe_intermediate_size)
-    outer = (c.num_experts, c.moe_intermediate_size, c.hidden_size)
-    shapes = dict(experts_gate=inner, experts_up=inner, experts_down=outer)
-    kernels = [self.param(name, init, s) for name, s in shapes.items()]
-    out = experts_lib.mixture(
-        x, weights, chosen, *kernels, activation=ACTIVATIONS[c.hidden_act]
+    size = c.moe_intermediate_size
+    inner: tuple[str, ...] = ('experts_gate_up',)
+    if c.glu_limit is None:
+      inner = ('experts_gate', 'experts_up')
+      act = ACTIVATIONS[c.hidden_act]
+      unit = lambda gate, up: act(gate) * up
+    else:
+      size = 2 * size
+      unit = functools.partial(experts_lib.clamped_unit, limit=c.glu_limit)
+
+    def weights_of(name, *shape):
+      init = nn.initializers.normal(0.02)
+      kernel = self.param(name, init, (c.num_experts, *shape))
+      bias = None
+      if c.mlp_bias:
+        zeros, columns = nn.initializers.zeros, shape[-1]
+        bias = self.param(f'{name}_bias', zeros, (c.num_experts, columns))
+      return kernel, bias
+
+    pairs = [weights_of(name, c.hidden_size, size) for name in inner]
+    outer = weights_of('experts_down', c.moe_intermediate_size, c.hidden_size)
+    kernels = experts_lib.Kernels(
+        tuple(kernel for kernel, _ in pairs),
+        outer[0],
+        tuple(bias for _, bias in pairs if bias is not None),
+        outer[1],
     )
+    out = experts_lib.mixture(x, weights, chosen, kernels, unit=unit)
     return out.reshape(shape)
 
 
@@ -124,22 +146,28 @@ class Block(nn.Module):
   def __call__(self, x, positions, segment_ids, traits, cache, prefix):
     c = self.config
     parts = (c, self.dtype, self.out_first)
+
+    def before(name, x):
+      return norm(c, f'{name}_norm')(x) if c.pre_norms else x
+
+    def add(name, x, out):
+      if c.post_norms:
+        out = norm(c, f'{name}_post_norm')(out)
+      if c.residual_multiplier != 1:
+        out = out * c.residual_multiplier
+      return sharding.place_activations(x + out)
+
     attended, cache = Attention(*parts, name='attention')(
-        norm(c, 'attention_norm')(x),
+        before('attention', x),
         positions,
         segment_ids,
         traits,
         cache,
         prefix,
     )
-    if c.post_norms:
-      attended = norm(c, 'attention_post_norm')(attended)
-    x = sharding.place_activations(x + attended)
+    x = add('attention', x, attended)
     mlp = (Experts if c.num_experts else MLP)(*parts, name='mlp')
-    out = mlp(norm(c, 'mlp_norm')(x))
-    if c.post_norms:
-      out = norm(c, 'mlp_post_norm')(out)
-    return sharding.place_activations(x + out), cache
+    return add('mlp', x, mlp(before('mlp', x))), cache
 
 
 # A layer keeps for the backward pass: everything; the results of its products
@@ -209,7 +237,7 @@ class Transformer(nn.Module):
     else:
       parts = (c, self.dtype, True)
       self.layers = [_JITTED(*parts) for _ in range(c.num_layers)]
-    self.final_norm = norm(c)
+    self.final_norm = norm(c, divisor=c.logits_scaling)
 
   def __call__(
       self,
@@ -246,6 +274,8 @@ class Transformer(nn.Module):
     x = sharding.place_activations(x.astype(self.dtype))
     if self.config.scale_embeddings:
       x = x * jnp.asarray(self.config.hidden_size**0.5, self.dtype)
+    if self.config.embedding_multiplier != 1:
+      x = x * self.config.embedding_multiplier
     traits = make_traits(self.config)
     if self.scan_layers:
       if cache is not None:

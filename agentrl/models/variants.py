@@ -10,7 +10,13 @@ import dataclasses
 import functools
 from typing import Any
 
-from agentrl.models.config import FULL, SLIDING, TransformerConfig
+from agentrl.models.config import (
+    ALL_HEADS,
+    EACH_HEAD,
+    FULL,
+    SLIDING,
+    TransformerConfig,
+)
 from agentrl.models.rotary import Scaling
 
 
@@ -62,8 +68,41 @@ def _qwen3(**sizes: Any) -> TransformerConfig:
       rope_theta=1000000.0,
       rms_norm_eps=1e-6,
       max_positions=40960,
-      qk_norm=True,
+      qk_norm=EACH_HEAD,
       **sizes,
+  )
+
+
+def _gpt_oss(**changes):
+  layers = changes['num_layers']
+  return TransformerConfig(
+      family='gpt_oss',
+      vocab_size=201088,
+      hidden_size=2880,
+      intermediate_size=2880,
+      num_heads=64,
+      num_kv_heads=8,
+      head_dim=64,
+      rope_theta=150000.0,
+      tie_embeddings=False,
+      max_positions=131072,
+      rope_scaling=Scaling(
+          'yarn',
+          factor=32.0,
+          original_max_positions=4096,
+          truncate=False,
+      ),
+      sliding_window=128,
+      layer_types=[(SLIDING, FULL)[i % 2] for i in range(layers)],
+      qkv_bias=True,
+      o_bias=True,
+      mlp_bias=True,
+      attention_sinks=True,
+      num_experts_per_token=4,
+      moe_intermediate_size=2880,
+      norm_topk_prob=True,
+      glu_limit=7.0,
+      **changes,
   )
 
 
@@ -86,11 +125,91 @@ def _gemma3(num_layers: int, **sizes: Any) -> TransformerConfig:
       rope_theta=1000000.0,
       rope_local_theta=10000.0,
       rms_norm_eps=1e-6,
-      qk_norm=True,
+      qk_norm=EACH_HEAD,
       post_norms=True,
       norm_offset=1.0,
       scale_embeddings=True,
       hidden_act='gelu_pytorch_tanh',
+      **sizes,
+  )
+
+
+def _mistral(**sizes: Any) -> TransformerConfig:
+  sizes = {'family': 'mistral', 'rope_theta': 1000000.0, **sizes}
+  return TransformerConfig(num_heads=32, num_kv_heads=8, head_dim=128, **sizes)
+
+
+def _ministral3(**sizes: Any) -> TransformerConfig:
+  scaling = Scaling(
+      'yarn',
+      factor=16.0,
+      original_max_positions=16384,
+      mscale=1.0,
+      mscale_all_dim=1.0,
+      query_beta=0.1,
+  )
+  return _mistral(
+      family='ministral3',
+      vocab_size=131072,
+      max_positions=262144,
+      rope_scaling=scaling,
+      **sizes,
+  )
+
+
+def _granite3(**sizes: Any) -> TransformerConfig:
+  return TransformerConfig(
+      family='granite',
+      vocab_size=49159,
+      num_layers=40,
+      num_heads=32,
+      num_kv_heads=8,
+      rope_theta=10000000.0,
+      max_positions=131072,
+      embedding_multiplier=12.0,
+      residual_multiplier=0.22,
+      **sizes,
+  )
+
+
+def _olmo(**sizes: Any) -> TransformerConfig:
+  sizes = {
+      'family': 'olmo2',
+      'vocab_size': 100352,
+      'max_positions': 4096,
+      'num_kv_heads': sizes['num_heads'],
+      **sizes,
+  }
+  return TransformerConfig(
+      head_dim=128,
+      rope_theta=500000.0,
+      rms_norm_eps=1e-6,
+      tie_embeddings=False,
+      qk_norm=ALL_HEADS,
+      pre_norms=False,
+      post_norms=True,
+      **sizes,
+  )
+
+
+def _olmo3(num_layers: int, **sizes: Any) -> TransformerConfig:
+  scaling = Scaling(
+      'yarn',
+      factor=8.0,
+      original_max_positions=8192,
+      attention_factor=1.2079441541679836,
+  )
+  return _olmo(
+      family='olmo3',
+      vocab_size=100278,
+      num_layers=num_layers,
+      max_positions=65536,
+      sliding_window=4096,
+      layer_types=tuple(
+          SLIDING if (i + 1) % 4 else FULL for i in range(num_layers)
+      ),
+      rope_scaling=scaling,
+      rope_local_theta=500000.0,
       **sizes,
   )
 
@@ -319,6 +438,118 @@ VARIANTS = {
         num_kv_heads=16,
         head_dim=128,
         query_pre_attn_scalar=168,
+    ),
+    'gpt-oss-20b': _gpt_oss(num_layers=24, num_experts=32),
+    'gpt-oss-120b': _gpt_oss(num_layers=36, num_experts=128),
+    'mistral-7b-v0.3': _mistral(
+        vocab_size=32768,
+        hidden_size=4096,
+        intermediate_size=14336,
+        num_layers=32,
+        tie_embeddings=False,
+        max_positions=32768,
+    ),
+    'mistral-nemo-12b': _mistral(
+        vocab_size=131072,
+        hidden_size=5120,
+        intermediate_size=14336,
+        num_layers=40,
+        tie_embeddings=False,
+        max_positions=131072,
+    ),
+    'ministral3-3b': _ministral3(
+        hidden_size=3072,
+        intermediate_size=9216,
+        num_layers=26,
+    ),
+    'ministral3-8b': _ministral3(
+        hidden_size=4096,
+        intermediate_size=14336,
+        num_layers=34,
+        tie_embeddings=False,
+    ),
+    'seed-oss-36b': TransformerConfig(
+        family='seed_oss',
+        vocab_size=155136,
+        hidden_size=5120,
+        intermediate_size=27648,
+        num_layers=64,
+        num_heads=80,
+        num_kv_heads=8,
+        head_dim=128,
+        rope_theta=10000000.0,
+        rms_norm_eps=1e-6,
+        tie_embeddings=False,
+        max_positions=524288,
+        qkv_bias=True,
+    ),
+    'granite3.3-2b': _granite3(
+        hidden_size=2048,
+        intermediate_size=8192,
+        head_dim=64,
+        attention_multiplier=0.015625,
+        logits_scaling=8.0,
+    ),
+    'granite3.3-8b': _granite3(
+        hidden_size=4096,
+        intermediate_size=12800,
+        head_dim=128,
+        attention_multiplier=0.0078125,
+        logits_scaling=16.0,
+    ),
+    'olmo2-1b': _olmo(
+        hidden_size=2048,
+        intermediate_size=8192,
+        num_layers=16,
+        num_heads=16,
+    ),
+    'olmo2-7b': _olmo(
+        hidden_size=4096,
+        intermediate_size=11008,
+        num_layers=32,
+        num_heads=32,
+    ),
+    'olmo3-7b': _olmo3(
+        hidden_size=4096,
+        intermediate_size=11008,
+        num_layers=32,
+        num_heads=32,
+    ),
+    'olmo3-32b': _olmo3(
+        hidden_size=5120,
+        intermediate_size=27648,
+        num_layers=64,
+        num_heads=40,
+        num_kv_heads=8,
+    ),
+    'glm4-9b': TransformerConfig(
+        family='glm4',
+        vocab_size=151552,
+        hidden_size=4096,
+        intermediate_size=13696,
+        num_layers=40,
+        num_heads=32,
+        num_kv_heads=2,
+        head_dim=128,
+        partial_rotary_factor=0.5,
+        rope_interleaved=True,
+        tie_embeddings=False,
+        max_positions=32768,
+        qkv_bias=True,
+        post_norms=True,
+    ),
+    'phi4-14b': TransformerConfig(
+        family='phi3',
+        vocab_size=100352,
+        hidden_size=5120,
+        intermediate_size=17920,
+        num_layers=40,
+        num_heads=40,
+        num_kv_heads=10,
+        head_dim=128,
+        rope_theta=250000.0,
+        tie_embeddings=False,
+        max_positions=16384,
     ),
 }
 

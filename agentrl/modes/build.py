@@ -149,7 +149,9 @@ def _enter(session: Session, member: Member, expert: bool) -> Arena:
           session.loop,
           config.env,
           task_file=config.env.task_file,
-          expert=expert and learns,
+          # Elsewhere a server without one is found out by the first episodes.
+          expert=(expert and learns)
+          or (config.plays_chance and not config.env.urls),
           begin=session.begin_env,
       )
   )

@@ -33,7 +33,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   """Compares evaluations, or plans the size of one.
 
   A comparison leaves `comparison.json`, `.md`, `.csv` and a `summary.json` in
-  `workdir`; a plan is printed, and kept as `plan.json` where a workdir is given.
+  `workdir`, and of more than two policies `comparison_matrix.csv`; a plan is printed, and kept as `plan.json` where a workdir is given.
 
   Raises:
     AgentrlError: something that the user can mend.
@@ -110,6 +110,9 @@ def _write(directory: pathlib.Path, comparison: Compared) -> list[pathlib.Path]:
   if comparison.seed_rows:
     rows = comparison_report.to_csv(comparison.seed_rows)
     files['comparison_seeds.csv'] = rows.encode()
+  if matrices := comparison_report.matrices(comparison):
+    rows = comparison_report.matrix_csv(matrices)
+    files['comparison_matrix.csv'] = rows.encode()
   return [compared.write(directory, name, data) for name, data in files.items()]
 
 

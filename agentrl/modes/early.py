@@ -16,7 +16,8 @@ def servers(config: Learning) -> Starting:
     wanted = [(one.config, one.weight) for one in mixture.members(config)]
   starting = Starting()
   for one, weight in wanted:
-    env, expert = one.env, config.plays_expert and weight > 0
+    env = one.env
+    expert = (config.plays_expert and weight > 0) or one.plays_chance
     for _ in range(0 if env.urls else env.workers):
       starting.begin(env.name, env.options, expert=expert)
   return starting

@@ -14,7 +14,7 @@ import os
 import pathlib
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import rich.console
@@ -25,6 +25,8 @@ from agentrl.config import evaluation, resume
 from agentrl.config.evaluation import Evaluated
 from agentrl.config.modes import Evaluate
 from agentrl.evaluation import report, results, rows as rows_lib
+from agentrl.evaluation.chance import level as level_lib, store
+from agentrl.evaluation.chance.level import Level
 from agentrl.evaluation.curves import (
     curves as curves_lib,
     figure as curves_figure,
@@ -35,14 +37,14 @@ from agentrl.evaluation.evaluate import summarise
 from agentrl.evaluation.journal import Journal
 from agentrl.evaluation.play import Player
 from agentrl.evaluation.results import Panel, PolicyRecord, Results, Row
-from agentrl.modes import told as told_lib
+from agentrl.modes import chance, told as told_lib
 from agentrl.modes.evaluation import policies
 from agentrl.modes.evaluation.environments import Environments
 from agentrl.modes.evaluation.opening import Opening, OpenPolicy
 from agentrl.parallel import compile_cache, ranks
 from agentrl.rollout.collect import Play
 from agentrl.rollout.environment import Environment
-from agentrl.runtime import lock, workdir as workdir_lib
+from agentrl.runtime import lock, starts, workdir as workdir_lib
 from agentrl.runtime.event_loop import EventLoop, Interrupted
 from agentrl.types import Episode, Group
 
@@ -84,17 +86,28 @@ def run(config: ConfigDict, workdir: str | None) -> None:
       panels = environments.panels()
       told_lib.keep(told, directory)
       resume.keep(record, directory)
+      starts.note(directory)
       for item in evaluated:
         player = Player(loop, console, item.configs[0].rollout)
         played.append(_play(item, environments, panels, player, directory))
         gc.collect()  # its weights, before the next ones are loaded
-      all_results = _write(directory, record, panels, played, began)
+      levels = _levels(environments, evaluated, panels)
+      if levels:
+        store.write_levels(directory, levels)
+      summaries = {x: level_lib.summarise(y) for x, y in levels.items()}
+      all_results = _write(
+          directory, record, panels, played, began, chance=summaries
+      )
       if whole.eval.curves:
         _write_curves(directory, all_results, played)
   except Interrupted:
     print('Stopped. The same command plays the episodes that are missing.')
     sys.exit(130)
   report.show(console, all_results)
+  for member in dict.fromkeys(x.partition('/')[2] for x in summaries):
+    words = level_lib.beside(summaries, member)
+    of = f' of {member}' if member else ''
+    console.print(f'On the same tasks{of}: {words}', highlight=False)
   files = ['summary.json', *(['curves.md'] if whole.eval.curves else [])]
   for name in files:
     console.print(f'See {directory / name}', highlight=False, soft_wrap=True)
@@ -154,6 +167,26 @@ def _play(
     return _Played(record, rows, summaries, points, tokens)
 
 
+def _levels(
+    environments: Environments,
+    evaluated: Sequence[Evaluated],
+    panels: Sequence[Panel],
+) -> dict[str, Level]:
+  """Random actions and the expert, as far as a run on this machine has them.
+
+  Without those that are evaluated here.
+  """
+  kinds = {item.kind for item in evaluated}
+  levels = {}
+  for config, panel in zip(evaluated[0].configs, panels, strict=True):
+    member = panel.env if len(panels) > 1 else ''
+    spec = environments.of(config).spec
+    for kind, level in chance.cached(panel, config, spec).items():
+      if kind not in kinds:
+        levels[level_lib.entry_of(kind, member)] = level
+  return levels
+
+
 def _price(item: Evaluated) -> Callable[[Sequence[Episode]], float | None]:
   """The cost of episodes; None: no price, or some tokens were not counted."""
   cost = item.configs[0].api.cost
@@ -184,6 +217,8 @@ def _write(
     panels: Sequence[Panel],
     played: Sequence[_Played],
     began: float,
+    *,
+    chance: Mapping[str, Any],
 ) -> Results:
   """Writes the results in all their forms."""
   all_results = Results(
@@ -204,6 +239,7 @@ def _write(
       'tokens': sum(x.tokens for x in played),
       'model': config['model']['name'],
       **_summary(played, panels),
+      **({'chance': chance} if chance else {}),
   }
   path = directory / 'summary.json'
   path.write_text(json.dumps(summary, indent=2) + '\n')

@@ -13,6 +13,7 @@ import rich.console
 from ml_collections import ConfigDict
 
 from agentrl.errors import ConfigError, WeightsError
+from agentrl.evaluation.chance import level as level_lib, store
 from agentrl.models import options
 from agentrl.models.config import TransformerConfig
 from agentrl.modes import reading, source
@@ -122,7 +123,14 @@ def _card(
   """The text of a model card with what the run's evaluations found."""
   found = model_card.evaluations(run_dir, host, run_config['mode'])
   name = run_dir.absolute().name
-  return model_card.make(name, run_config, found, host, shape, **others)
+  levels = {
+      entry.replace(level.kind, level_lib.NAMES[level.kind], 1): summary
+      for entry, level in store.read_levels(run_dir).items()
+      if (summary := level_lib.summarise(level)) and summary['mean'] is not None
+  }
+  return model_card.make(
+      name, run_config, found, host, shape, chance=levels, **others
+  )
 
 
 def source_dtype(name: str) -> str:

@@ -18,7 +18,7 @@ from agentrl.data.quotas import Quotas
 from agentrl.evaluation import evaluate as evaluation, report
 from agentrl.evaluation.journal import Journal, PlayedBy
 from agentrl.evaluation.play import Player
-from agentrl.modes import held_out
+from agentrl.modes import chance, held_out
 from agentrl.modes.build import Arena, Run
 from agentrl.parallel import distributed, ranks
 from agentrl.rollout import collector as collector_lib
@@ -255,6 +255,7 @@ def evaluate_last(
     entry = entry_of(arena, 'after')
     line = report.describe(entry, run.record.evaluations()[entry])
     run.session.console.print(f'{line}, as evaluated before', highlight=False)
+    chance.beside(run, arena, 0.0)
 
 
 def _known(run: Run, arena: Arena, name: str, checkpoint: int) -> bool:
@@ -338,6 +339,7 @@ def evaluate(
   player = Player(
       session.loop, session.console, config.rollout, arena.name, ranks
   )
+  began = time.monotonic()
   groups = player.play(played, open_play, journal, title=f'evaluation {name}')
   for kind, part in panels.items():
     if part is None or kind not in (panel, SMALL):
@@ -355,6 +357,8 @@ def evaluate(
     if kind == panel:
       title = entry if kind == WHOLE else f'{entry}, small panel'
       session.console.print(report.describe(title, summary), highlight=False)
+  if panel == WHOLE:
+    chance.beside(run, arena, time.monotonic() - began)
 
 
 def entry_of(arena: Arena, name: str) -> str:

@@ -19,6 +19,7 @@ from agentrl.data import episodes as episodes_lib
 from agentrl.errors import ConfigError, DataError
 from agentrl.evaluation.compare import recorded
 from agentrl.evaluation.curves import figure as curves_figure
+from agentrl.evaluation.studies import page, tables
 from agentrl.http import auth
 from agentrl.modes import held_out, source, told
 from agentrl.rollout import context, reward as reward_lib
@@ -128,6 +129,15 @@ def _serve_policy(config: ConfigDict, read: Any, workdir: str | None) -> None:
   finding.check(read.model.name)
 
 
+def _study(config: ConfigDict, read: Any, workdir: str | None) -> None:
+  del config, workdir
+  curves_figure.check_drawing(page.WHAT)
+  if read.study.parquet:
+    tables.check_parquet()
+  if not pathlib.Path(read.study.folder).is_dir():
+    raise ConfigError(f'There is no folder {read.study.folder} to study.')
+
+
 def _view(config: ConfigDict, read: Any, workdir: str | None) -> None:
   del config, read
   if workdir and not pathlib.Path(workdir).is_dir():
@@ -141,5 +151,6 @@ _CHECKS: dict[str, Callable[[ConfigDict, Any, str | None], None]] = {
     'inspect': _inspect,
     'serve_env': _serve_env,
     'serve_policy': _serve_policy,
+    'study': _study,
     'view': _view,
 }

@@ -18,7 +18,7 @@ from agentrl.modes import reading
 from agentrl.parallel import compile_cache, distributed, ranks
 from agentrl.rollout import env_server, seeds
 from agentrl.rollout.env_server import Begin
-from agentrl.runtime import lock, workdir as workdir_lib
+from agentrl.runtime import lock, starts, workdir as workdir_lib
 from agentrl.runtime.event_loop import EventLoop, Interrupted
 
 
@@ -54,13 +54,14 @@ class Session:
     return seeds.derive_seed(self.config.seed, *names)
 
   def claim(self) -> None:
-    """Keeps the config in the workdir, once all of it was checked.
+    """Keeps config and command in the workdir, once all of it was checked.
 
     A command that is refused before leaves nothing which would refuse the
     corrected one.
     """
     if self.first:
       resume.keep(config_lib.record(self.config), self.directory)
+      starts.note(self.directory)
 
 
 def opening(console: rich.console.Console, directory: pathlib.Path) -> None:

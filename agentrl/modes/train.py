@@ -23,12 +23,14 @@ from agentrl.modes import (
     checkpoints,
     learning,
     session as session_lib,
+    supplies,
 )
 from agentrl.modes.build import Arena, Run, Setup
 from agentrl.modes.session import Session
 from agentrl.parallel import distributed, ranks, sharding
 from agentrl.rollout import collector as collector_lib, orders
 from agentrl.rollout.sources import Source, Sources
+from agentrl.rollout.supply import Supply
 from agentrl.rollout.teacher import Teacher
 from agentrl.runtime import workdir as workdir_lib
 from agentrl.runtime.event_loop import Interrupted
@@ -114,14 +116,19 @@ def _run(session: Session) -> None:
     )
   if 'reference' in config.mesh.offload:
     ref_params = sharding.to_host(ref_params)
+  sampler = serving.make_sampler(temperature=config.rollout.temperature)
+  supply = supplies.make(run, sources, sampler, loop.policy_version)
+  if supply is not None and not resumed:
+    loop = dataclasses.replace(loop, tasks=supply.state())
   hooks = _Hooks(
       run,
       serving,
-      serving.make_sampler(temperature=config.rollout.temperature),
+      sampler,
       ref_params,
       watch.DeadPolicyWatch(run.model.config.vocab_size),
       watch.CollapseWatch(config.gauges),
       _teacher(run),
+      supply,
   )
   if not resumed:
     hooks.save(state, loop)  # what ends the evaluation loses no warm start
@@ -148,7 +155,7 @@ def _run(session: Session) -> None:
   # The first horizon may follow the evaluation before it, a later one that
   # which Ctrl-C had stopped.
   loop = dataclasses.replace(loop, stats=loop.stats | hooks.held_out(loop.step))
-  sources.restore(loop.tasks)
+  (supply or sources).restore(loop.tasks)
   if serving.engine is not None:
     serving.engine.compilations()  # what came before is no step's
   # What came before, and when, may decide last bits, but for a run that is to
@@ -175,6 +182,7 @@ def _run(session: Session) -> None:
               max_context=config.rollout.max_context,
               episodes=config.episodes_per_step,
               gauges_every=config.gauges.every,
+              simulated_s=config.optim.simulated_s,
           ),
           temperature=config.rollout.temperature,
           learning_rate=learning_rate,
@@ -184,8 +192,11 @@ def _run(session: Session) -> None:
       ),
       hooks=hooks,
       save_every=config.checkpoint.every,
+      supply=supply,
   )
   run.checkpoints.wait()
+  if supply is not None:
+    supply.saved()
   ranks.check(session.loop)
   phases.begin(learning.AFTER)
   learning.evaluate_last(
@@ -290,23 +301,19 @@ class _Hooks(rl.Hooks):
   dead: watch.DeadPolicyWatch
   collapse: watch.CollapseWatch
   teacher: Teacher | None = None
+  supply: Supply | None = None
 
   def collect(self, step, shares, *, policy_version):
-    session = self.run.session
     jobs = [
-        self.run.collectors[share.name].job(
-            share.tasks,
-            session.config.rollout.group_size,
-            self.sampler,
-            name=f'train-{step}',
-            horizon=share.horizon,
-            policy_version=policy_version,
-            reward=session.config.rollout.reward,
-            seed=session.seed('train', step, *filter(None, [share.name])),
-        )
+        supplies.job(self.run, self.sampler, step, share, policy_version)
         for share in shares
     ]
     return collector_lib.run_jobs(jobs, f'step {step + 1}')
+
+  def beside(self, work):
+    # In this thread where nothing is played meanwhile.
+    plays_on = self.supply is not None and self.supply.plays_on
+    return self.run.session.loop.beside(work) if plays_on else work()
 
   def teach(self, batch, groups):
     if self.teacher is None:
@@ -404,6 +411,8 @@ class _Hooks(rl.Hooks):
     learning.keep_best(self.run, loop.step)
     loop = dataclasses.asdict(loop)
     checkpoints.save(self.run, state, loop, ref_params=self.ref_params)
+    if self.supply is not None:
+      self.supply.saved()
 
   def done(self, step: int) -> bool:
     """True if the run ends after `step` steps, which are recorded."""

@@ -18,6 +18,8 @@ and returns `[B, T, H, D]`:
 - window: scalar int: a token sees itself and the `window - 1` before it
   (arXiv:2004.05150). None: all before it.
 - scale: of the scores; None: D^-0.5.
+- sinks: `[H]`, a score that joins those of a head's keys and has no value, so that
+  a token may attend to less than everything (arXiv:2309.17453). None: there is none.
 """
 
 import functools
@@ -49,6 +51,7 @@ def _grouped(
     keys: jax.Array,
     values: jax.Array,
     mask: jax.Array,
+    sinks: jax.Array | None,
     scale: float | None,
 ) -> jax.Array:
   """Attends `[B, T, H, D]` queries to `[B, K, S, D]` keys under `[B, T, S]`."""
@@ -65,9 +68,15 @@ def _grouped(
   scores = scores.reshape(batch, kv_heads, group, length, size)
   scores = jnp.where(mask[:, None, None], scores, _MASKED)
   # Softmax whose division comes last: D numbers a row instead of S.
-  peak = jax.lax.stop_gradient(jnp.max(scores, axis=-1, keepdims=True))
+  peak = jnp.max(scores, axis=-1, keepdims=True)
+  if sinks is not None:
+    sinks = sinks.astype(jnp.float32).reshape(kv_heads, group, 1, 1)
+    peak = jnp.maximum(peak, sinks)
+  peak = jax.lax.stop_gradient(peak)
   weights = jnp.exp(scores - peak)
   total = jnp.sum(weights, axis=-1)[..., None]
+  if sinks is not None:
+    total = total + jnp.exp(sinks - peak)
   out = jnp.einsum(
       'bkqs,bksd->bkqd',
       weights.reshape(*rows, size).astype(values.dtype),
@@ -99,12 +108,15 @@ def causal(
     *,
     window: jax.Array | None = None,
     scale: float | None = None,
+    sinks: jax.Array | None = None,
 ) -> jax.Array:
   """Causal self-attention inside segments."""
   chex.assert_rank([queries, keys, values, segment_ids], [4, 4, 4, 2])
   chex.assert_equal_shape([keys, values])
   mask = _inside_segments(segment_ids, window)
-  return _by_blocks(queries, keys, values, mask, scale=scale, triangle=True)
+  return _by_blocks(
+      queries, keys, values, mask, scale=scale, sinks=sinks, triangle=True
+  )
 
 
 def _inside_segments(
@@ -131,6 +143,7 @@ def after_prefix(
     *,
     window: jax.Array | None = None,
     scale: float | None = None,
+    sinks: jax.Array | None = None,
 ) -> jax.Array:
   """`causal` for rows all of whose segments begin with one prefix.
 
@@ -153,6 +166,7 @@ def after_prefix(
       jnp.concatenate([prefix_values, values], axis=1),
       jnp.concatenate([before, _inside_segments(segment_ids, window)], axis=2),
       scale=scale,
+      sinks=sinks,
       triangle=True,
   )
 
@@ -167,6 +181,7 @@ def causal_part(
     start: jax.Array,
     window: jax.Array | None = None,
     scale: float | None = None,
+    sinks: jax.Array | None = None,
 ) -> jax.Array:
   """`causal` for a run of queries out of longer rows.
 
@@ -182,7 +197,9 @@ def causal_part(
   )
   if window is not None:
     mask &= index[:, None] - jnp.arange(keys.shape[1]) < window
-  return _by_blocks(queries, keys, values, mask, scale=scale, triangle=False)
+  return _by_blocks(
+      queries, keys, values, mask, scale=scale, sinks=sinks, triangle=False
+  )
 
 
 def _by_blocks(
@@ -192,6 +209,7 @@ def _by_blocks(
     mask: jax.Array,
     *,
     scale: float | None,
+    sinks: jax.Array | None,
     triangle: bool,
 ) -> jax.Array:
   """Attends to `[B, T, K, D]` under `[B, Q, T]`, some queries at a time.
@@ -214,6 +232,7 @@ def _by_blocks(
             keys[:, :, :seen],
             values[:, :, :seen],
             mask[:, start:stop, :seen],
+            sinks,
         )
     )
   return checkpoint_name(jnp.concatenate(blocks, axis=1), NAME)
@@ -227,6 +246,7 @@ def cached(
     *,
     window: jax.Array | None = None,
     scale: float | None = None,
+    sinks: jax.Array | None = None,
 ) -> jax.Array:
   """Attention of new tokens to a cache that already holds them.
 
@@ -238,6 +258,7 @@ def cached(
       and before its position; entries beyond are stale and unseen.
     window: scalar int: of those it sees the last `window`. None: all.
     scale: of the scores; None: D^-0.5.
+    sinks: `[H]`, see above.
 
   Returns:
     `[B, T, H, D]`.
@@ -248,4 +269,4 @@ def cached(
   mask = positions[:, :, None] >= entries
   if window is not None:
     mask &= positions[:, :, None] - entries < window
-  return _grouped(queries, keys, values, mask, scale)
+  return _grouped(queries, keys, values, mask, sinks, scale)

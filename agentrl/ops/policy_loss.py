@@ -117,3 +117,80 @@ def cispo(
   limited = jnp.clip(ratio, 1 - clip_low, 1 + clip_high)
   weight = jax.lax.stop_gradient(limited)
   return -weight * advantages * logprobs, ratio != limited
+
+
+def trust_region(
+    logprobs: jax.Array,
+    log_ratio: jax.Array,
+    advantages: jax.Array,
+    *,
+    clip_low: float,
+    clip_high: float,
+    divergence: str,
+) -> tuple[jax.Array, jax.Array]:
+  """Importance weights within a trust region of each token (DPPO).
+
+      loss = -m sg(r) A log p
+
+  m leaves out a token that the policy has moved further than the region allows,
+  in the direction that A would push it. PPO's ratio is a poor measure of that:
+  a rare token's doubles at once, a likely one's never does. The divergence is
+  that of the two outcomes "this token" and "another one" (arXiv:2602.04879).
+
+  Args:
+    logprobs: `[B, T]`; the only differentiated input.
+    log_ratio: `[B, T]`, of each token to the policy that it is compared with.
+    advantages: `[B, T]`.
+    clip_low: the region where A < 0, in units of the divergence.
+    clip_high: likewise where A > 0.
+    divergence: static. 'tv': |p - p_old|. 'kl': KL(p_old || p), in nats.
+
+  Returns:
+    `[B, T]` losses, and `[B, T]` bool: where a token was left out.
+  """
+  chex.assert_equal_shape([logprobs, log_ratio, advantages])
+  p, old = map(ratio_lib.from_log, (logprobs, logprobs - log_ratio))
+  match divergence:
+    case 'tv':
+      moved = jnp.abs(p - old)
+    case 'kl':
+      rest = jnp.log((1 - old + 1e-8) / (1 - p + 1e-8))
+      moved = -old * log_ratio + (1 - old) * rest
+    case _:
+      raise ValueError(f'Unknown divergence {divergence!r}.')
+  outside = jnp.where(
+      advantages > 0,
+      (moved > clip_high) & (p > old),
+      (moved > clip_low) & (p < old),
+  )
+  weight = jax.lax.stop_gradient(
+      jnp.where(outside, 0.0, ratio_lib.from_log(log_ratio))
+  )
+  return -weight * advantages * logprobs, outside
+
+
+def topr(
+    logprobs: jax.Array, log_ratio: jax.Array, advantages: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+  """Weights for what failed alone, and those at most 1 (TOPR).
+
+      loss = -w A log p,  w = 1 where A >= 0, else sg(min(r, 1))
+
+  What succeeded is imitated however unlikely it has become; what failed is
+  pushed away less the less likely it is, so that nothing pushes for ever
+  (arXiv:2503.14286 eq. 8, of tokens or whole sequences by `log_ratio`).
+
+  Args:
+    logprobs: `[B, T]`; the only differentiated input.
+    log_ratio: `[B, T]`.
+    advantages: `[B, T]`.
+
+  Returns:
+    `[B, T]` losses, and `[B, T]` bool: where the weight was cut to 1.
+  """
+  chex.assert_equal_shape([logprobs, log_ratio, advantages])
+  ratio = ratio_lib.from_log(log_ratio)
+  negative = advantages < 0
+  weight = jnp.where(negative, jnp.minimum(ratio, 1.0), 1.0)
+  weight = jax.lax.stop_gradient(weight)
+  return -weight * advantages * logprobs, negative & (ratio > 1)

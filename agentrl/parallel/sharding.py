@@ -43,9 +43,11 @@ DECODER_RULES: Rules = (
     (r'/(o|down)/a$', P(None, TENSOR)),
     (r'/(o|down)/b$', P(None, None, 'fsdp')),
     # [L, E, in, out]: every device has a part of every expert.
-    (r'/experts_(gate|up)$', P(None, None, 'fsdp', TENSOR)),
+    (r'/experts_(gate|up|gate_up)$', P(None, None, 'fsdp', TENSOR)),
+    (r'/experts_(gate|up|gate_up)_bias$', P(None, None, TENSOR)),
     (r'/experts_down$', P(None, None, TENSOR, 'fsdp')),
     (r'/router/kernel$', P(None, 'fsdp')),
+    (r'/sinks$', P(None, TENSOR)),
     (r'(^|/)embed$', P(TENSOR, 'fsdp')),
     (r'(^|/)lm_head$', P('fsdp', TENSOR)),
     (r'.*', P()),

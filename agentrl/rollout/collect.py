@@ -118,8 +118,7 @@ async def collect(
           failed.append(episode)
           if not episode.retryable:
             _log_fault(episode, faults)
-          if len(failed) > max_failed_share * total:
-            raise _alarm(failed, total, max_failed_share)
+          check_failures(failed, total, max_failed_share)
 
   try:
     async with asyncio.TaskGroup() as workers:
@@ -175,11 +174,24 @@ def _log_fault(episode: Episode, logged: set[str]) -> None:
     )
 
 
-def _alarm(
-    failed: Sequence[Episode], total: int, allowed: float
-) -> AgentrlError:
+def check_failures(
+    episodes: Iterable[Episode], total: int, allowed: float
+) -> None:
+  """Refuses a collection of which too many episodes failed.
+
+  Args:
+    episodes: that have ended; valid ones do not count.
+    total: of the collection.
+    allowed: share of failed ones, at most.
+
+  Raises:
+    AgentrlError: as `collect`.
+  """
+  failed = [episode for episode in episodes if not episode.valid]
+  if len(failed) <= allowed * total:
+    return
   first = failed[0]
-  return _ALARMS[first.stop_reason](
+  raise _ALARMS[first.stop_reason](
       f'{len(failed)} of {total} episodes failed, so collecting stopped'
       f' (rollout.max_failed_share={allowed:g}). The first was'
       f' {first.episode_id!r} with {first.stop_reason}: {first.error}'

@@ -82,18 +82,25 @@ class Job(NamedTuple):
   chain: int = 1
 
   async def run(
-      self, tasks: Sequence[tuple[int, int]], advance: Callable[[], None]
+      self,
+      tasks: Sequence[tuple[int, int]],
+      advance: Callable[[], None] = lambda: None,
+      *,
+      max_failed_share: float | None = None,
   ) -> list[Group]:
     """Groups of some of the tasks.
 
     Args:
       tasks: those that this process plays.
       advance: called after each episode.
+      max_failed_share: in place of the limits'.
 
     Raises:
       AgentrlError: as `rollout.collect`; names the member of a mixture.
     """
     limits = self.collector.limits
+    if max_failed_share is None:
+      max_failed_share = limits.max_failed_share
     with of_member(self.collector.member):
       return await collect_lib.collect(
           tasks,
@@ -103,7 +110,7 @@ class Job(NamedTuple):
           concurrency=limits.concurrency,
           attempts=limits.attempts,
           chain=self.chain,
-          max_failed_share=limits.max_failed_share,
+          max_failed_share=max_failed_share,
           on_episode=lambda _: advance(),
       )
 

@@ -274,6 +274,7 @@ class _Deliberation(Generic[AnyCompletion]):
     record, dialogue = self.record, self.dialogue
     if isinstance(self.policy, ActingPolicy):
       self.policy.recite(base.recount(so_far))
+    began = time.time()
     completion = await dialogue.ask(len(record.turns), most=request.tokens)
     if completion is None:
       return None
@@ -284,7 +285,11 @@ class _Deliberation(Generic[AnyCompletion]):
     result = StepResult(request.answer, reward=0.0, terminated=False)
     turn = make_turn(Reading(text, '', None), completion, result, env_s=0.0)
     turn = dataclasses.replace(
-        turn, kind=request.kind, learn=request.learn, request=request.words
+        turn,
+        kind=request.kind,
+        learn=request.learn,
+        request=request.words,
+        began=began,
     )
     # The environment has not moved.
     record.add(turn, record.views[-1] if record.views else None)
@@ -311,6 +316,7 @@ async def _play(
   if not await writer.begin(previous):
     return types.CONTEXT
   while True:
+    began = time.time()
     completion = await dialogue.ask(len(record.turns))
     if completion is None:
       return types.CONTEXT
@@ -330,6 +336,7 @@ async def _play(
     # did not answer is no turn and must not be trained on.
     dialogue.append(completion)
     turn = make_turn(reading, completion, result, env_s)
+    turn = dataclasses.replace(turn, began=began)
     if command is not None:
       turn = dataclasses.replace(turn, kind=command.kind)
     record.add(turn, picture)
@@ -366,4 +373,5 @@ def make_turn(
       sampler_s=completion.latency_s,
       env_s=env_s,
       progress=result.progress,
+      spans=completion.spans if isinstance(completion, Completion) else (),
   )

@@ -5,11 +5,23 @@ import dataclasses
 from agentrl import fields
 from agentrl.envs import formats, prompts
 from agentrl.errors import ConfigError
-from agentrl.fields import ActsIf, field, section, when
+from agentrl.fields import (
+    ActsIf,
+    field,
+    section,
+    unless_set,
+    when,
+    when_set,
+)
 
 CONTEXTS = ('full', 'window', 'summary', 'fold', 'notes')
 PLANS = ('none', 'start', 'failure', 'every')
 _WINDOW = when('agent.context.kind', 'window', 'notes')
+_AHEAD = ActsIf(
+    lambda config: config.rollout.ahead > 0,
+    {'rollout.ahead': 1, 'algo.ratio': 'sampler'},
+    'nothing is played ahead of the learner with rollout.ahead=0',
+)
 _SUMMARY = when('agent.context.kind', 'summary')
 _FOLD = when('agent.context.kind', 'fold')
 _NOTES = when('agent.context.kind', 'notes')
@@ -195,6 +207,54 @@ class Rollout(Limits):
       own=True,
       example='my_parts.py:reward',
   )
+  # 0: collecting and updating take turns.
+  ahead: int = field(
+      0,
+      'collections that are played while earlier ones are trained on, see'
+      ' rollout.pipeline',
+      ge=0,
+  )
+  # Equal to `ahead`, slow groups are waited for as long as without.
+  max_staleness: int | None = field(
+      None,
+      'weight pushes that a group may be behind when it is trained on; None:'
+      ' 2 * ahead + 1',
+      ge=1,
+      acts_if=_AHEAD,
+      example=3,
+  )
+  # Runs that play ahead depend on how fast each episode was; see rollout.recorded.
+  recorded: str | None = field(
+      None,
+      'workdir of a run whose collections are trained on again, step by step',
+      acts_if=unless_set(
+          'rollout.ahead', 0, 'a record says itself what was ahead'
+      ),
+      example='runs/ahead',
+  )
+  resample: bool = field(
+      False,
+      'play those again, each turn by the weights that it had; False: train on'
+      ' the episodes as they are',
+      acts_if=when_set(
+          'rollout.recorded', 'runs/ahead', 'rollout.recorded names no run'
+      ),
+  )
   # On both sides. top_p and top_k would sample from another distribution than
   # the log-probabilities describe: there are none.
   temperature: float = field(1.0, 'sampling temperature, on both sides', gt=0)
+
+  @property
+  def staleness_bound(self) -> int:
+    """`max_staleness`, or what stands for None."""
+    bound = self.max_staleness
+    return 2 * self.ahead + 1 if bound is None else bound
+
+  def check(self) -> None:
+    super().check()
+    if self.staleness_bound < self.ahead:
+      raise ConfigError(
+          f'rollout.max_staleness={self.max_staleness} is below rollout.ahead='
+          f'{self.ahead}, by which groups are behind on average: raise it, to'
+          ' twice that and one, say, or lower rollout.ahead.'
+      )

@@ -6,7 +6,7 @@ several sources stand under their names.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from agentrl.data.quotas import Quotas
@@ -96,7 +96,11 @@ class Sources:
     return self._state({k: s.schedule.init() for k, s in self._sources.items()})
 
   def horizons(
-      self, state: Any, step: int, stats: Mapping[str, float]
+      self,
+      state: Any,
+      step: int,
+      stats: Mapping[str, float],
+      rounds: Sequence[int] | None = None,
   ) -> tuple[Any, dict[str, int | Turns]]:
     """The next state of the schedules, and the turns of the sources that play.
 
@@ -107,14 +111,60 @@ class Sources:
       state: of the schedules.
       step: rl step, from 0.
       stats: from `remember`.
+      rounds: whose tasks are drawn at this step; None: its own.
     """
     states, turns = self._states(state), {}
-    for name, quota in self._quotas_at(step).items():
-      if quota:
-        states[name], turns[name] = self._sources[name].schedule.update(
-            states[name], step, _own_stats(name, stats)
-        )
+    played = {
+        name
+        for number in ((step,) if rounds is None else rounds)
+        for name, quota in self._quotas_at(number).items()
+        if quota
+    }
+    for name in filter(played.__contains__, self._sources):
+      states[name], turns[name] = self._sources[name].schedule.update(
+          states[name], step, _own_stats(name, stats)
+      )
     return self._state(states), turns
+
+  def draw(self, number: int, turns: Mapping[str, int | Turns]) -> list[Share]:
+    """The tasks of a round: those that a step has where no group is replaced.
+
+    Args:
+      number: of the round, from 0; one after the other.
+      turns: of each source that plays, at most.
+    """
+    return self._draw(self._quotas_at(number), turns)
+
+  def draw_one(self, name: str, turns: int | Turns) -> Share:
+    """The next task of a source, in place of another one.
+
+    Args:
+      name: of the source.
+      turns: of an episode, at most.
+    """
+    return Share(name, self._sources[name].tasks.next_tasks(1), turns)
+
+  def collection(
+      self,
+      groups: Sequence[tuple[str, int | Turns, Group]],
+      metrics: Mapping[str, float],
+  ) -> 'Collection':
+    """The groups of a step that were played in several rounds.
+
+    Args:
+      groups: with their sources and their horizons.
+      metrics: of their playing.
+    """
+    by_source: dict[str, list[Group]] = {name: [] for name in self._sources}
+    turns: dict[str, int | Turns] = {}
+    for name, horizon, group in groups:
+      by_source[name].append(group)
+      if name not in turns or _most(horizon) > _most(turns[name]):
+        turns[name] = horizon
+    quotas = {name: len(played) for name, played in by_source.items()}
+    return Collection(
+        quotas, turns, by_source, {**self._order_metrics(turns), **metrics}
+    )
 
   def collect(
       self,
@@ -139,21 +189,12 @@ class Sources:
           name: quotas[name] - sum(not is_tied(group) for group in of_source)
           for name, of_source in groups.items()
       }
-      shares = [
-          Share(name, self._sources[name].tasks.next_tasks(count), turns[name])
-          for name, count in missing.items()
-          if count > 0
-      ]
+      shares = self._draw(missing, turns)
       if not shares:
         break
       for share, played in zip(shares, play(shares), strict=True):
         groups[share.name] += played
-    orders = {
-        f'{name}/{key}' if name else key: value
-        for name in turns
-        for key, value in self._sources[name].tasks.metrics().items()
-    }
-    return Collection(quotas, dict(turns), groups, orders)
+    return Collection(quotas, dict(turns), groups, self._order_metrics(turns))
 
   def remember(
       self, stats: Mapping[str, float], metrics: Mapping[str, float]
@@ -169,6 +210,23 @@ class Sources:
     }
     old = {k: v for k, v in stats.items() if k.partition('/')[0] in idle}
     return old | dict(metrics)
+
+  def _draw(
+      self, counts: Mapping[str, int], turns: Mapping[str, int | Turns]
+  ) -> list[Share]:
+    """The next tasks of the sources of which some are wanted."""
+    return [
+        Share(name, self._sources[name].tasks.next_tasks(count), turns[name])
+        for name, count in counts.items()
+        if count > 0
+    ]
+
+  def _order_metrics(self, names: Iterable[str]) -> dict[str, float]:
+    return {
+        f'{name}/{key}' if name else key: value
+        for name in names
+        for key, value in self._sources[name].tasks.metrics().items()
+    }
 
   def _quotas_at(self, step: int) -> dict[str, int]:
     return dict(zip(self._sources, self._quotas.at(step), strict=True))
@@ -188,13 +246,13 @@ class Collection:
     quotas: tasks that the step has of each source.
     turns: that an episode of each could take.
     by_source: groups that were played, by name.
-    orders: metrics of the orders of tasks.
+    further: metrics of the orders of tasks, and of playing ahead.
   """
 
   quotas: dict[str, int]
   turns: dict[str, int | Turns]
   by_source: dict[str, list[Group]]
-  orders: dict[str, float]
+  further: dict[str, float]
 
   @property
   def groups(self) -> list[Group]:
@@ -211,7 +269,7 @@ class Collection:
     metrics = collect.rollout_metrics(
         self.groups, max(most[name] for name in played)
     )
-    metrics |= self.orders
+    metrics |= self.further
     for name in filter(None, self.by_source):
       metrics[f'{name}/quota'] = float(self.quotas[name])
     for name in filter(None, played):

@@ -106,6 +106,7 @@ class Child:
     finally:
       if output is not None:
         output.close()
+    self._reading = threading.Lock()
     if log is None:
       self._words: deque[str] = deque(maxlen=_LAST_LINES)
       self._reader = threading.Thread(target=self._read_stderr, daemon=True)
@@ -117,7 +118,7 @@ class Child:
     return self._process.pid
 
   def read_line(self, timeout_s: float) -> str:
-    """The next line of its standard output; '' if it ended before.
+    """The next line of its standard output; '' if it ended or was reaped before.
 
     Raises:
       TimeoutError: the child still runs and has written no line.
@@ -127,12 +128,26 @@ class Child:
     while time.monotonic() < deadline:
       # A child of its own, which outlives it, may hold the pipe open.
       ended = self.ending() is not None
-      readable, _, _ = select.select([stdout], [], [], _POLL_S)
-      if readable:
-        return stdout.readline().decode(errors='replace')
+      with self._reading:
+        if stdout.closed:  # by `reap`, in another thread
+          return ''
+        readable, _, _ = select.select([stdout], [], [], _POLL_S)
+        if readable:
+          return stdout.readline().decode(errors='replace')
       if ended:
         return ''
     raise TimeoutError
+
+  def write_line(self, line: str) -> None:
+    """Writes a line to its standard input.
+
+    Raises:
+      OSError: it has ended.
+    """
+    data = f'{line}\n'.encode()
+    stdin = _pipe(self._process.stdin)
+    while data:  # a pipe without a buffer may take a part
+      data = data[stdin.write(data) :]
 
   def ending(self, wait_s: float = 0.0) -> str | None:
     """Its exit in words, after `wait_s` at most; None while it runs."""
@@ -169,7 +184,10 @@ class Child:
     self.ending(timeout_s)
     self.hang_up()
     if self._log is None:
-      _pipe(self._process.stdout).close()
+      # Not while another thread reads: the number of what is closed is given anew.
+      if self._reading.acquire(timeout=timeout_s):
+        _pipe(self._process.stdout).close()
+        self._reading.release()
       self._reader.join(timeout_s)
 
   def stop(self, grace_s: float = 5.0) -> None:

@@ -2,7 +2,8 @@
 
 import asyncio
 import signal
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import aiohttp
@@ -21,15 +22,17 @@ class Interrupted(Exception):
 class EventLoop:
   """The event loop of a run, with one HTTP session and the stop signal.
 
-  Between its calls of `run`, the loop stands still: rollouts and updates take
-  turns. The first signal cancels what the loop is doing, or is noticed at the
-  next call; a second one ends the process the hard way.
+  Between its calls the loop stands still, and with it the tasks that an earlier
+  one has left: rollouts and updates take turns, unless an update is made
+  `beside` them. The first signal cancels what `run` is doing, or is noticed at
+  its next call; a second one ends the process the hard way.
   """
 
   def __init__(self) -> None:
     self.interrupted = False
     self._runner = asyncio.Runner()
     self._task: asyncio.Task | None = None
+    self._thread = ThreadPoolExecutor(1, thread_name_prefix='beside')
     self._old_handlers = {
         number: signal.signal(number, self._on_signal)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -60,6 +63,29 @@ class EventLoop:
     finally:
       self._task = None
 
+  def start(self, coroutine: Coroutine[Any, Any, T]) -> 'asyncio.Task[T]':
+    """A task that goes on whenever the loop runs."""
+    return self._runner.get_loop().create_task(coroutine)
+
+  def beside(self, work: Callable[[], T]) -> T:
+    """The result of `work`, done in a thread while the loop's tasks go on.
+
+    It is always the same thread. A signal does not end the work: it is noticed
+    at the next call of `run`.
+    """
+
+    async def wait() -> T:
+      loop = asyncio.get_running_loop()
+      return await loop.run_in_executor(self._thread, work)
+
+    return self._runner.run(wait())
+
+  def cancel(self, tasks: Iterable[asyncio.Task]) -> None:
+    """Ends tasks that earlier calls have left, also after a signal."""
+    tasks = [task for task in tasks if task.cancel()]
+    if tasks:
+      self._runner.run(_ended(tasks))
+
   def check(self) -> None:
     """Raises Interrupted if a signal came."""
     if self.interrupted:
@@ -70,6 +96,7 @@ class EventLoop:
       signal.signal(number, handler)
     self._runner.run(self.session.close())
     self._runner.close()
+    self._thread.shutdown()
 
   def __enter__(self) -> 'EventLoop':
     return self
@@ -102,3 +129,8 @@ class EventLoop:
     task = self._task
     if task is not None:
       task.get_loop().call_soon_threadsafe(task.cancel)
+
+
+async def _ended(tasks: Sequence[asyncio.Task]) -> None:
+  """Returns once all have ended, whatever they raise."""
+  await asyncio.gather(*tasks, return_exceptions=True)

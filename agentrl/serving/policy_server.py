@@ -57,7 +57,7 @@ def serve(
             model=model,
             version=version,
             dtype=policy.dtype,
-            max_context=where.max_context or model.config.max_positions,
+            max_context=where.max_context or model.config.max_row,
             seed=where.seed,
             chat_template=where.chat_template,
             chat_date=where.chat_date,

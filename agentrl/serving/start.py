@@ -116,7 +116,7 @@ def start_engine(
   needs all of `max_context` adds those.
   """
   model, dtype = policy.model, DTYPES[policy.dtype]
-  positions = model.config.max_positions
+  positions = model.config.max_row
   engine = Engine(
       model.config,
       weight_sync.engine_layout(model.params, dtype, model.base),

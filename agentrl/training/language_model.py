@@ -75,8 +75,9 @@ def make_module(config: TransformerConfig, model: TrainModel) -> Transformer:
 def check_context(config: TransformerConfig, name: str, length: int) -> None:
   """Refuses rows longer than the model's positions.
 
-  Rotary scalings that follow the length of a row ('dynamic') begin there: the
-  network trained on such rows would differ from the one that is served.
+  Rotary scalings that follow the length of a row ('dynamic', 'longrope') begin
+  there: the network trained on such rows would differ from the one that is
+  served.
 
   Args:
     config: the decoder's shape.
@@ -88,6 +89,13 @@ def check_context(config: TransformerConfig, name: str, length: int) -> None:
         f'{name}={length} exceeds the {config.max_positions} positions of the'
         ' model; lower it, or raise max_position_embeddings in the'
         " model's config.json if its rotary scaling was made for more."
+    )
+  if length > config.max_row:
+    raise ConfigError(
+        f'{name}={length} exceeds {config.max_row} tokens: longer rows of this'
+        ' model are rotated by another set of frequencies, from their first'
+        ' token on. Lower it, or write the list long_factor over short_factor'
+        " in the model's config.json: then all rows have that set."
     )
 
 

@@ -44,6 +44,13 @@ class RlOptim(Optim):
   """An optimizer whose number of updates is known beforehand."""
 
   warmup_steps: int = field(0, 'updates of linear warm-up', ge=0)
+  simulated_s: float | None = field(
+      None,
+      'seconds that a step waits in place of its updates, which learns nothing:'
+      ' measures sampling alone',
+      ge=0,
+      example=5.0,
+  )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ advantages, and makes an update of each minibatch.
 
 import dataclasses
 import functools
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -44,6 +45,7 @@ class UpdatePlan:
     max_context: tokens of the longest episode.
     episodes: of a collection.
     gauges_every: rl steps between estimates of `gauges`; 0: none.
+    simulated_s: see `training.options.RlOptim`.
   """
 
   hyperparams: Online
@@ -52,6 +54,7 @@ class UpdatePlan:
   max_context: int = 0
   episodes: int = 0
   gauges_every: int = 0
+  simulated_s: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,14 +111,14 @@ class UpdatedPolicy(NamedTuple):
       sampler's agreement is that of the first update, before the policy moved.
     batch: with what was trained on, old log-probabilities in any case.
     suspects: rows that skipped updates may be due to, ascending.
-    last: outputs of the last update of each row.
+    last: outputs of the last update of each row; None: there was none.
   """
 
   state: TrainState
   metrics: Metrics
   batch: TokenBatch
   suspects: list[int]
-  last: LastUpdate
+  last: LastUpdate | None
 
 
 def prepare(update: Update, state: TrainState) -> None:
@@ -131,7 +134,7 @@ def prepare(update: Update, state: TrainState) -> None:
     state: of which only shapes and shardings are read.
   """
   programs, plan = update.programs, update.plan
-  if not programs.accumulate.ahead:
+  if not programs.accumulate.ahead or plan.simulated_s is not None:
     return
   mesh = programs.mesh
   multiple = mesh_lib.batch_size(mesh)
@@ -199,6 +202,7 @@ def update_policy(
     kl_coef: float,
     rl_step: int,
     skips: int = 0,
+    staleness: np.ndarray | None = None,
 ) -> UpdatedPolicy:
   """All updates on one collection: score, shape, advantage, fit.
 
@@ -216,8 +220,13 @@ def update_policy(
     rl_step: seeds the order of the rows.
     skips: updates in a row before these whose gradient was not finite; with
       `programs.MAX_SKIPS` of them no more are tried.
+    staleness: `[E]` pushes since each episode was admitted; None: all of this
+      policy. The KL to the sampler is then also given by it.
   """
   plan, hyperparams = update.plan, update.plan.hyperparams
+  if plan.simulated_s is not None:
+    time.sleep(plan.simulated_s)
+    return UpdatedPolicy(state, {'train/skips_in_row': 0.0}, batch, [], None)
   measured = {}
   if plan.gauges_every and rl_step % plan.gauges_every == 0:
     measured = gauges.information(
@@ -239,6 +248,10 @@ def update_policy(
   )
   metrics = _average(fit.metrics) | measured | shaped
   metrics |= _agreement(batch, fit, learnt)
+  for age in () if staleness is None else np.unique(staleness).tolist():
+    found = _agreement(batch, fit, learnt & (staleness == age))
+    if found:
+      metrics[f'sampler/kl_behind_{age}'] = found['sampler/kl']
   metrics['train/updates'] = float(len(fit.metrics))
   metrics['train/skipped'] = float(fit.skipped)
   metrics['train/skips_in_row'] = float(fit.skips)

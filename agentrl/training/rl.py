@@ -7,11 +7,12 @@ on them (`policy_update`), hand it to the sampler.
 import dataclasses
 import functools
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import jax
+import numpy as np
 import optax
 
 from agentrl.algos import online
@@ -22,6 +23,7 @@ from agentrl.models import value_head
 from agentrl.ops import kl
 from agentrl.parallel import compile_waits
 from agentrl.rollout.sources import Share, Sources
+from agentrl.rollout.supply import InTurns, Supply
 from agentrl.training import (
     optim as optim_lib,
     policy_update,
@@ -35,6 +37,8 @@ from agentrl.training.state import TrainState
 from agentrl.training.supervised import Network
 from agentrl.types import Group
 
+T = TypeVar('T')
+
 
 @dataclasses.dataclass(frozen=True)
 class LoopState:
@@ -42,7 +46,7 @@ class LoopState:
 
   step: int  # rl steps done
   policy_version: int  # weight pushes so far
-  tasks: dict[str, Any]  # cursor of the sources' tasks
+  tasks: dict[str, Any]  # state of the supply: cursors, groups ahead
   horizon: Any  # state of the sources' schedules
   stats: dict[str, float]  # of the last step, and of an evaluation after it
   kl_coef: float = 0.0  # present weight of the KL to the reference
@@ -80,6 +84,13 @@ class Hooks(Protocol):
     Returns:
       The groups of each share.
     """
+
+  def beside(self, work: Callable[[], T]) -> T:
+    """The result of `work`, which touches no event loop.
+
+    Where episodes are played ahead, they go on meanwhile.
+    """
+    return work()
 
   def teach(self, batch: TokenBatch, groups: Sequence[Group]) -> TokenBatch:
     """The batch with what a teacher says of it, where there is one."""
@@ -134,6 +145,7 @@ def train(
     update: Update,
     hooks: Hooks,
     save_every: int,
+    supply: Supply | None = None,
 ) -> tuple[TrainState, LoopState]:
   """Runs rl steps until `num_steps` are done or `hooks.stopped()`.
 
@@ -150,6 +162,8 @@ def train(
     update: how a collection is used.
     hooks: plays, pushes, records and saves.
     save_every: rl steps between checkpoints, besides those worth one.
+    supply: gives the collections, from the same sources; None: `hooks.collect`
+      plays each once it is its turn, by the policy that it updates.
 
   Returns:
     The last state and loop state.
@@ -159,7 +173,10 @@ def train(
       them was applied, and the state is saved.
   """
   hyperparams = update.plan.hyperparams
-  rounds = 1 + hyperparams.refill_rounds * (hyperparams.ties == 'refill')
+  old_samples = supply is not None
+  supply = supply or InTurns(
+      sources, hooks.collect, rounds=1 + hyperparams.refills
+  )
   skips = int(loop.stats.get('train/skips_in_row', 0))
   # The same command again would not learn either.
   programs_lib.check_skips(skips)
@@ -170,17 +187,8 @@ def train(
   try:
     while loop.step < num_steps and not hooks.stopped():
       began = time.perf_counter()
-      sources.see(loop.step, loop.stats)
-      horizon_state, turns = sources.horizons(
-          loop.horizon, loop.step, loop.stats
-      )
-      collection = sources.collect(
-          loop.step,
-          turns,
-          functools.partial(
-              hooks.collect, loop.step, policy_version=loop.policy_version
-          ),
-          rounds,
+      horizon_state, collection = supply.collect(
+          loop.step, loop.horizon, loop.stats, loop.policy_version
       )
       groups = collection.groups
       collected = time.perf_counter()
@@ -192,16 +200,21 @@ def train(
       taught_s = {'teach': taught - collected} if hyperparams.TEACHER else {}
       lr = float(update.learning_rate(int(state.step)))
       complete = False
-      state, metrics, batch, suspects, last = policy_update.update_policy(
-          state,
-          batch,
-          update,
-          num_groups=len(groups),
-          learnt=policy_update.learnt_episodes(batch, groups, update.plan),
-          kl_coef=loop.kl_coef,
-          rl_step=loop.step,
-          skips=skips,
+      updated_policy, compilations = hooks.beside(
+          functools.partial(
+              _update,
+              state,
+              batch,
+              update,
+              num_groups=len(groups),
+              learnt=policy_update.learnt_episodes(batch, groups, update.plan),
+              kl_coef=loop.kl_coef,
+              rl_step=loop.step,
+              skips=skips,
+              staleness=_staleness(groups, loop) if old_samples else None,
+          )
       )
+      state, metrics, batch, suspects, last = updated_policy
       updated = time.perf_counter()
 
       version = loop.policy_version + 1
@@ -219,7 +232,7 @@ def train(
                 'train/kl_coef': loop.kl_coef,
                 'policy/version': float(version),
             }
-            | update.programs.compilations()
+            | compilations
             | system.shares(
                 dict(
                     collect=collected - began,
@@ -237,7 +250,7 @@ def train(
         loop = LoopState(
             step=loop.step + 1,
             policy_version=version,
-            tasks=sources.cursor(),
+            tasks=supply.state(),
             horizon=horizon_state,
             stats=sources.remember(
                 loop.stats, metrics | hooks.held_out(loop.step + 1)
@@ -254,6 +267,23 @@ def train(
     if complete and saved != loop.step:
       hooks.save(state, loop)
   return state, loop
+
+
+def _staleness(groups: Sequence[Group], loop: LoopState) -> np.ndarray:
+  """`[E]` pushes since each episode was admitted."""
+  return np.array([
+      loop.policy_version - episode.policy_version
+      for group in groups
+      for episode in group.episodes
+  ])
+
+
+def _update(
+    state: TrainState, batch: TokenBatch, update: Update, **how: Any
+) -> tuple[policy_update.UpdatedPolicy, programs_lib.Metrics]:
+  """`update_policy`, and for how long this thread has waited for compilations."""
+  updated = policy_update.update_policy(state, batch, update, **how)
+  return updated, update.programs.compilations()
 
 
 def make_optimizer(

@@ -14,6 +14,7 @@ from agentrl import metrics as metrics_lib, shipped
 from agentrl.data import episodes
 from agentrl.errors import CheckpointError
 from agentrl.evaluation import evaluate
+from agentrl.evaluation.chance import level
 from agentrl.runtime import workdir as workdir_lib
 from agentrl.schedules import SAMPLED_TOKENS
 from agentrl.trackers import Tracker
@@ -60,6 +61,10 @@ class RunRecord:
     self._compile_wait_s = 0.0  # in steps
     self._programs = 0.0  # of this process
     self._evals: dict[str, dict[str, Any]] = {WHOLE: {}, SMALL: {}}
+    self._chance: dict[str, dict[str, dict[str, Any] | None]] = {
+        WHOLE: {},
+        SMALL: {},
+    }
     self._writer: metrics_lib.Writer | None = None
 
   @property
@@ -200,6 +205,28 @@ class RunRecord:
     """Summaries of a panel by the names of their evaluations, in order."""
     return self._evals[panel]
 
+  def add_chance(
+      self,
+      name: str,
+      summary: dict[str, Any] | None,
+      small: dict[str, Any] | None = None,
+  ) -> None:
+    """Keeps the success of random actions or of the expert on the panel.
+
+    Args:
+      name: 'random' or 'expert', in a mixture with `/MEMBER`.
+      summary: see `chance.level.summarise`; None: the environment has none.
+      small: of the part that is played more often; None: there is none.
+    """
+    self._chance[WHOLE][name] = summary
+    if small is not None:
+      self._chance[SMALL][name] = small
+
+  @property
+  def chance(self) -> Mapping[str, dict[str, Any] | None]:
+    """Levels on the whole panel by name; None of those that there are not."""
+    return self._chance[WHOLE]
+
   def rename(self, old: str, new: str) -> None:
     """Gives an evaluation another name, on all panels and for all members."""
     for panel, evals in self._evals.items():
@@ -321,6 +348,11 @@ class RunRecord:
         'programs': int(self._programs),
         **values,
         **{name: x for name, x in self._evals.items() if x or name == WHOLE},
+        **{
+            name.replace(WHOLE, 'chance', 1): x
+            for name, x in self._chance.items()
+            if x
+        },
         'links': {name: t.link for name, t in self._trackers.items()},
     }
     path = self._directory / _SUMMARY
@@ -330,6 +362,7 @@ class RunRecord:
     partial.replace(path)
     place, start = self._directory, f'{shipped.command()} --config=configs'
     for line in (
+        *_chance_lines(self._chance[WHOLE]),
         f'Done in {metrics_lib.duration(summary["wall_s"])}; see {path}',
         f'To look at it:  {start}/view.py --workdir={place}',
         (
@@ -342,3 +375,12 @@ class RunRecord:
   def _elapsed(self) -> float:
     """Seconds of the whole run, earlier processes included."""
     return self._wall_s + time.monotonic() - self.began
+
+
+def _chance_lines(
+    summaries: Mapping[str, dict[str, Any] | None],
+) -> Iterator[str]:
+  """Lines with random actions and the expert, one for each environment."""
+  for member in dict.fromkeys(x.partition('/')[2] for x in summaries):
+    if words := level.beside(summaries, member):
+      yield f'On the same tasks{f" of {member}" if member else ""}: {words}'

@@ -5,10 +5,9 @@ The statistics are those of mode 'compare', by the same functions.
 
 import asyncio
 import collections
-import functools
 import itertools
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,28 +16,19 @@ from aiohttp import web
 from agentrl.errors import DataError, PanelError
 from agentrl.evaluation import results
 from agentrl.evaluation.compare import pairing, record as compared, sides
-from agentrl.evaluation.compare.recorded import Recorded
 from agentrl.evaluation.compare.sides import Side
-from agentrl.viewer import files, panels, run_facts, series
-from agentrl.viewer.metric_lines import MetricLines
-from agentrl.viewer.panels import Evaluated
+from agentrl.evaluation.studies import chance
+from agentrl.evaluation.workdirs import files, panels, run_facts, series
+from agentrl.evaluation.workdirs.metric_lines import MetricLines
+from agentrl.evaluation.workdirs.panels import Evaluated
+from agentrl.viewer import recordings
 from agentrl.viewer.state import STATE, State, reply
 
-# (folder of all, RUN:NAME) -> the evaluation.
-Load = Callable[[pathlib.Path, str], Recorded]
 _SEED = 0  # of the permutation tests' draws; mode 'compare' has it by default
 
 
 def routes() -> list[web.RouteDef]:
   """The routes of this module."""
-
-  @functools.lru_cache(32)
-  def read(root: pathlib.Path, spec: str, stamp: tuple[Any, ...]) -> Recorded:
-    del stamp  # another one where its files have changed
-    return panels.read(root, spec)
-
-  def load(root: pathlib.Path, spec: str) -> Recorded:
-    return read(root, spec, _stamp(root, spec))
 
   async def compare(request: web.Request) -> web.Response:
     """GET /api/compare: two evaluations, `a` and `b`, on one panel.
@@ -52,7 +42,9 @@ def routes() -> list[web.RouteDef]:
     if specs[0] == specs[1]:
       raise DataError('These are one evaluation; choose another for b.')
     try:
-      comparison = await asyncio.to_thread(_compare, load, state.root, *specs)
+      comparison = await asyncio.to_thread(
+          _compare, state.root, await state.runs(), *specs
+      )
     except PanelError as error:  # an answer, and no mistake of the page
       return reply({'refused': str(error)})
     await _locate(state, comparison)
@@ -63,7 +55,7 @@ def routes() -> list[web.RouteDef]:
     state = request.app[STATE]
     run = request.query.get('run', '')
     folder = files.run_folder(state.root, run)
-    answer = await asyncio.to_thread(_stages, load, state.root, run, folder)
+    answer = await asyncio.to_thread(_stages, state.root, run, folder)
     return reply(answer)
 
   return [
@@ -88,27 +80,23 @@ async def _evaluations(request: web.Request) -> web.Response:
   return reply({'evaluations': await asyncio.to_thread(find)})
 
 
-def _stamp(root: pathlib.Path, spec: str) -> tuple[Any, ...]:
-  """Changes when the files of an evaluation do."""
-  run, _, name = spec.rpartition(':')
-  folder = files.run_folder(root, run)
-  paths = (
-      folder / results.FILE,
-      folder / 'config.json',
-      folder / 'episodes' / f'{name}.jsonl',
-  )
-  stats = [path.stat() for path in paths if path.is_file()]
-  return tuple((stat.st_mtime_ns, stat.st_size) for stat in stats)
-
-
-def _compare(load: Load, root: pathlib.Path, *specs: str) -> dict[str, Any]:
-  runs = [load(root, spec) for spec in specs]
+def _compare(
+    root: pathlib.Path, names: Sequence[str], *specs: str
+) -> dict[str, Any]:
+  runs = [recordings.load(root, spec) for spec in specs]
   comparison = msgspec.to_builtins(compared.compare_policies(runs, seed=_SEED))
   played = runs[0].panels
   for panel in comparison['panels']:
     panel['split'] = played[panel['env']].split
     panel['horizon'] = played[panel['env']].horizon
-  return comparison | {'specs': specs}
+  references = chance.references(root, names, recordings.load)
+  a, b = (Side('', [run]) for run in runs)
+  common = sides.paired(a, sides.common_panels(a, b)[0])
+  levels = {
+      env: {kind: level.mean for kind, level in found.items()}
+      for env, found in chance.levels(common, references).items()
+  }
+  return comparison | {'specs': specs, 'levels': levels}
 
 
 async def _locate(state: State, comparison: dict[str, Any]) -> None:
@@ -140,7 +128,7 @@ async def _locate(state: State, comparison: dict[str, Any]) -> None:
 
 
 def _stages(
-    load: Load, root: pathlib.Path, run: str, folder: pathlib.Path
+    root: pathlib.Path, run: str, folder: pathlib.Path
 ) -> dict[str, Any]:
   """Neighbouring evaluations of a run, and the first against the last."""
   evaluated = panels.find(root, run)
@@ -159,14 +147,11 @@ def _stages(
   return {
       'run': run,
       'stages': [stage._asdict() for stage in horizon],
-      'rows': [
-          _span(load, root, first, second, horizon) for first, second in spans
-      ],
+      'rows': [_span(root, first, second, horizon) for first, second in spans],
   }
 
 
 def _span(
-    load: Load,
     root: pathlib.Path,
     first: Evaluated,
     second: Evaluated,
@@ -190,8 +175,8 @@ def _span(
       'horizons': list(dict.fromkeys(between)) if second.step > 0 else [],
   }
   try:
-    a = Side('later', [load(root, second.spec)])
-    b = Side('earlier', [load(root, first.spec)])
+    a = Side('later', [recordings.load(root, second.spec)])
+    b = Side('earlier', [recordings.load(root, first.spec)])
     shared, _ = sides.common_panels(a, b)
   except (DataError, PanelError) as error:
     return span | {'refused': str(error)}

@@ -9,8 +9,9 @@ from typing import Any
 
 from aiohttp import web
 
+from agentrl.evaluation.workdirs import files
 from agentrl.types import Turn
-from agentrl.viewer import files, numbers
+from agentrl.viewer import numbers
 from agentrl.viewer.record import Record, long_text
 from agentrl.viewer.state import STATE, reply
 

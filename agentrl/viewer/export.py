@@ -16,11 +16,11 @@ from aiohttp import web
 
 from agentrl.envs.blocks import Moment
 from agentrl.errors import AgentrlError, DataError
+from agentrl.evaluation.workdirs import files
 from agentrl.text.tokenizer import Tokenizer
 from agentrl.viewer import (
     episode as episode_lib,
     export_page,
-    files,
     groups,
     markdown,
     replay,
@@ -100,7 +100,7 @@ async def _export(request: web.Request) -> web.Response:
 
   text = await asyncio.to_thread(make)
   kind, suffix = _FORMATS[how]
-  name = re.sub(r'[^\w.-]+', '-', f'{row["episode_id"]}-{what}')[:80]
+  name = file_name(list(dict.fromkeys(x['run'] for x in rows)), row, what)
   return web.Response(
       text=text,
       content_type=kind,
@@ -109,6 +109,14 @@ async def _export(request: web.Request) -> web.Response:
           'Content-Disposition': f'attachment; filename="{name}.{suffix}"'
       },
   )
+
+
+def file_name(runs: Sequence[str], row: Any, what: str) -> str:
+  """A file's name: its runs, its first episode and what it shows."""
+  plain = lambda text: re.sub(r'[^\w.-]+', '-', text)
+  end = plain(f'{row["episode_id"]}-{what}')[:80]
+  begin = plain('-'.join(runs)).strip('.-')[:60]
+  return f'{begin}-{end}' if begin else end
 
 
 def _title(what: str, sources: Sequence[Source]) -> str:

@@ -15,8 +15,9 @@ import msgspec
 from aiohttp import web
 
 from agentrl.errors import DataError
-from agentrl.types import ACT, STOP_REASONS
-from agentrl.viewer import files
+from agentrl.evaluation.workdirs import files
+from agentrl.types import ACT, STOP_REASONS, Turn
+from agentrl.viewer.record import Record
 from agentrl.viewer.state import STATE, State, reply
 
 _MOST_RUNS = 8
@@ -196,7 +197,7 @@ def _parse_errors(episode: _Words) -> Iterator[tuple[int, str]]:
       yield number, turn.parse_error[:_WORDS]
 
 
-def repetitions(episode: _Words) -> Iterator[tuple[int, str, str]]:
+def repetitions(episode: _Words | Record) -> Iterator[tuple[int, str, str]]:
   """Turns that repeat an action in answer to the same observation.
 
   As the index counts them in `repeated`.
@@ -206,7 +207,8 @@ def repetitions(episode: _Words) -> Iterator[tuple[int, str, str]]:
   """
   seen = episode.prompt[-1].content if episode.prompt else ''
   answered = set()
-  for number, turn in enumerate(episode.turns):
+  turns: Sequence[_Turn | Turn] = episode.turns
+  for number, turn in enumerate(turns):
     if turn.kind != ACT:
       continue
     answer = seen, turn.action

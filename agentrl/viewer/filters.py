@@ -1,6 +1,7 @@
 """Filters of episodes: from the query of a URL to SQL.
 
-One language in the page's URL and in the API's: a column's name and a value. A
+One language in the page's URL and in the API's: a column's name and a value, but for
+the runs, which are `runs` in a page's URL and `run` here. A
 number may be a range, `2..5`, `..5`, `2..` or, without its end, `2..<5`; `none`
 is a missing value. A text may be several, `a;b`, in which `%3B` and `%25` are `;`
 and `%`. `q` has words that the texts of an episode have, each as the beginning of

@@ -13,8 +13,9 @@ import numpy as np
 from aiohttp import web
 
 from agentrl.errors import DataError
+from agentrl.evaluation.workdirs import files
 from agentrl.types import Turn
-from agentrl.viewer import files, numbers, tokens
+from agentrl.viewer import numbers, tokens
 from agentrl.viewer.learned import Learned
 from agentrl.viewer.record import Record, long_text
 from agentrl.viewer.state import STATE, reply

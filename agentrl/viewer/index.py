@@ -6,7 +6,8 @@ One process at a time keeps it up to date.
 
 Tables: `runs` (run); `files` (file_id, run, file, origin: 'train', 'eval',
 'warmstart' ..., step, policy, and what was read of it); `episodes` (file_id, the
-columns of `scan.COLUMNS`, subtask), in the order of files and lines; `kinds`
+columns of `scan.COLUMNS`, subtask), in the order of files and lines, and those that
+were played by file and task; `kinds`
 (file_id, name, value, episodes), which counts the values of columns with few;
 `words`, which FTS5 searches, by `file_id << 32 | line`.
 """
@@ -30,14 +31,21 @@ from absl import logging
 
 from agentrl import envs
 from agentrl.errors import AgentrlError
+from agentrl.evaluation.workdirs import folders, run_config
 from agentrl.runtime import cache
-from agentrl.viewer import folders, readers, run_config, scan
+from agentrl.types import FAILURES
+from agentrl.viewer import readers, scan
 from agentrl.viewer.scan import Job, Piece
 
 _NAME = '.agentrl-viewer.sqlite'
-_VERSION = 5  # of the schema: an index of another is made again
+_VERSION = 6  # of the schema: an index of another is made again
 # Columns whose values `kinds` counts.
 COUNTED = ('env', 'subtask', 'split', 'stop_reason')
+# Episodes that the infrastructure did not fail, as `Episode.valid` says; a query
+# uses the index of tasks if it has these words.
+PLAYED = 'turns > 0 AND stop_reason NOT IN ({})'.format(
+    ', '.join(f"'{reason}'" for reason in FAILURES)
+)
 _POLL_S = 1.0
 _BATCH_ROWS = 4000  # of a transaction, about
 _TOLD_S = 0.5  # between news of a reading that takes long
@@ -67,6 +75,8 @@ CREATE TABLE episodes (
   subtask TEXT NOT NULL,
   PRIMARY KEY (file_id, line)
 ) WITHOUT ROWID;
+CREATE INDEX episodes_by_task ON episodes (file_id, env, task, success)
+  WHERE {PLAYED};
 CREATE TABLE kinds (
   file_id INTEGER NOT NULL,
   name TEXT NOT NULL,
@@ -130,6 +140,7 @@ class Index:
     loop = asyncio.get_running_loop()
     tell = lambda: loop.call_soon_threadsafe(self._changed)
     while True:
+      start = time.monotonic()
       try:
         if await asyncio.to_thread(self.refresh, tell):
           self._changed()
@@ -138,7 +149,9 @@ class Index:
         self.problem = f'The index cannot be brought up to date: {error}'
         logging.warning('%s', self.problem)
       self._ready.set()
-      await asyncio.sleep(_POLL_S)
+      # Of a folder on a slow disk, looking is no more than a third of the time.
+      took = time.monotonic() - start
+      await asyncio.sleep(max(_POLL_S, 2 * took))
 
   async def ready(self) -> None:
     """Returns when all files have been read once."""

@@ -20,16 +20,15 @@ from aiohttp import web
 
 from agentrl.envs.blocks import Moment
 from agentrl.errors import ConfigError, DataError
+from agentrl.evaluation.workdirs import files, run_config
 from agentrl.http import bodies, replies
 from agentrl.rollout.options import FULL_CONTEXT, NO_PLAN, ONE_ATTEMPT
 from agentrl.types import ACT, Turn
 from agentrl.viewer import (
     episode as episode_lib,
-    files,
     numbers,
     policies as policies_lib,
     replay,
-    run_config,
     tokens,
     views,
 )

@@ -17,6 +17,7 @@ import msgspec
 
 from agentrl.envs.spec import EnvSpec
 from agentrl.errors import AgentrlError, ConfigError, DataError, EngineError
+from agentrl.evaluation.workdirs import run_config
 from agentrl.inference import replies
 from agentrl.inference.control import ControlClient
 from agentrl.rollout import seeds
@@ -24,7 +25,7 @@ from agentrl.rollout.agent import Agent, make_agent
 from agentrl.rollout.options import AgentOptions
 from agentrl.runtime.children import Child
 from agentrl.types import Completion, Message, Turn
-from agentrl.viewer import python_child, run_config
+from agentrl.viewer import python_child
 from agentrl.viewer.run_tokenizers import RunTokenizers
 
 _TOPS = 5  # likeliest tokens of each place

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from agentrl.errors import DataError
+from agentrl.evaluation.workdirs import files
 from agentrl.http import surrogates
 from agentrl.types import ACT, Message, Turn
-from agentrl.viewer import files
 
 _ARRAYS = ('tokens', 'completion_mask', 'sampler_logprobs')
 

@@ -10,19 +10,19 @@ import collections
 import pathlib
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from aiohttp import web
 
 from agentrl.envs.blocks import Moment
 from agentrl.errors import ConfigError, DataError
-from agentrl.types import Turn
+from agentrl.evaluation.workdirs import files, run_config
+from agentrl.types import ACT, Turn
 from agentrl.viewer import (
     again as again_lib,
-    files,
+    failures,
     numbers,
-    run_config,
     views,
 )
 from agentrl.viewer.again import Again
@@ -109,6 +109,7 @@ async def _replay(request: web.Request) -> web.Response:
   spec = request.app[ENV_SERVERS].specs.get(record.env)
   return reply({
       'lanes': lanes(record.turns),
+      'faults': faults(record, spec.refuses if spec else None),
       'pictures': len(saved),
       'renders': bool(spec and spec.dialect.renders),
       'why_not_again': why_not,
@@ -204,6 +205,25 @@ def lanes(turns: Sequence[Turn]) -> dict[str, list[Any]]:
       'parse_error': [x.parse_error is not None for x in turns],
       'weight_version': [x.weight_version for x in turns],
   }
+
+
+def faults(
+    record: Record, refuses: Callable[[str], bool] | None
+) -> dict[str, list[int]]:
+  """The turns at which something went wrong, by kind, in order.
+
+  Args:
+    record: the episode.
+    refuses: of its environment, see `EnvSpec`.
+  """
+  unread, refused = [], []
+  for number, turn in enumerate(record.turns):
+    if turn.parse_error is not None:
+      unread.append(number)
+    elif turn.kind == ACT and refuses and refuses(turn.observation):
+      refused.append(number)
+  repeated = [number for number, *_ in failures.repetitions(record)]
+  return {'no_action': unread, 'refused': refused, 'repeated': repeated}
 
 
 def config_of(root: pathlib.Path, run: str) -> dict[str, Any]:

@@ -5,9 +5,10 @@ import tempfile
 import threading
 
 from agentrl.errors import AgentrlError, DataError
+from agentrl.evaluation.workdirs import run_config
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.text.tokenizer import Tokenizer
-from agentrl.viewer import python_child, run_config
+from agentrl.viewer import python_child
 
 _MOST = 8
 _START_S = 120.0

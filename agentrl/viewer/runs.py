@@ -8,14 +8,15 @@ import io
 import pathlib
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from aiohttp import web
 
 from agentrl.errors import DataError
-from agentrl.viewer import files, run_config, run_facts, series
-from agentrl.viewer.metric_lines import MetricLines
+from agentrl.evaluation.chance import metrics as chance_metrics, store
+from agentrl.evaluation.workdirs import files, run_config, run_facts, series
+from agentrl.evaluation.workdirs.metric_lines import MetricLines
 from agentrl.viewer.state import STATE, reply
 
 _MOST_RUNS = 8
@@ -35,6 +36,7 @@ class MetricFiles:
     self._found: collections.OrderedDict[pathlib.Path, MetricLines] = (
         collections.OrderedDict()
     )
+    self._size = 0  # of all: a sum for each of thousands took minutes
     self._lock = threading.Lock()
 
   def read(self, path: pathlib.Path) -> MetricLines:
@@ -43,12 +45,15 @@ class MetricFiles:
     Raises:
       DataError: it cannot be read.
     """
-    lines = self._found.pop(path, None) or MetricLines(path)
+    lines = self._found.pop(path, None)
+    if lines is None:
+      lines = MetricLines(path)
+    self._size -= lines.size
     lines.refresh()
     self._found[path] = lines
-    total = sum(each.size for each in self._found.values())
-    while total > _KEPT_BYTES and len(self._found) > _MOST_RUNS:
-      total -= self._found.popitem(last=False)[1].size
+    self._size += lines.size
+    while self._size > _KEPT_BYTES and len(self._found) > _MOST_RUNS:
+      self._size -= self._found.popitem(last=False)[1].size
     return lines
 
   def __enter__(self) -> 'MetricFiles':
@@ -107,27 +112,41 @@ class _Asked:
   @classmethod
   def of(cls, request: web.Request) -> '_Asked':
     query = request.query
-    axis = query.get('x', 'step')
-    if axis not in series.AXES:
-      raise DataError(f'x is one of {", ".join(series.AXES)}, got {axis!r}.')
     return cls(
         metrics=query.getall('metric', []),
-        axis=axis,
-        smoothing=_number(query.get('smooth', '0'), 'smooth', 0.0, 0.999),
+        axis=axis_of(request),
+        smoothing=number(query.get('smooth', '0'), 'smooth', 0.0, 0.999),
         limit=int(
-            _number(query.get('points', '500'), 'points', 2, _MOST_POINTS)
+            number(query.get('points', '500'), 'points', 2, _MOST_POINTS)
         ),
     )
 
 
-def _number(text: str, name: str, least: float, most: float) -> float:
+def axis_of(request: web.Request) -> str:
+  """The axis of the curves that a request asks for.
+
+  Raises:
+    DataError: there is no such axis.
+  """
+  axis = request.query.get('x', 'step')
+  if axis not in series.AXES:
+    raise DataError(f'x is one of {", ".join(series.AXES)}, got {axis!r}.')
+  return axis
+
+
+def number(text: str, name: str, least: float, most: float) -> float:
+  """A number in the query of a request.
+
+  Raises:
+    DataError: it is none, or out of bounds.
+  """
   try:
-    number = float(text)
+    value = float(text)
   except ValueError:
-    number = float('nan')
-  if not least <= number <= most:
+    value = float('nan')
+  if not least <= value <= most:
     raise DataError(f'{name} is a number in [{least}, {most}], got {text!r}.')
-  return number
+  return value
 
 
 async def _runs(request: web.Request) -> web.Response:
@@ -135,10 +154,7 @@ async def _runs(request: web.Request) -> web.Response:
   state = request.app[STATE]
   names = await state.runs()
 
-  def read() -> list[dict[str, Any]]:
-    runs = [run_facts.read(state.root, name) for name in names]
-    return [dataclasses.asdict(facts) for facts in runs]
-
+  read = lambda: [run_facts.read(state.root, name) for name in names]
   return reply({
       'root': state.root.name,
       'runs': await asyncio.to_thread(read),
@@ -230,7 +246,24 @@ def _curves(
             for run, own in lines.items()
         },
         'untrained': {run: series.untrained(own) for run, own in lines.items()},
+        'levels': levels(folders, query.metrics),
     }
+
+
+def levels(
+    folders: Mapping[str, pathlib.Path], metrics: Sequence[str]
+) -> dict[str, dict[str, dict[str, float]]]:
+  """Success of random actions and the expert on the tasks of a metric.
+
+  By metric, run and kind.
+  """
+  found: dict[str, dict[str, dict[str, float]]] = {}
+  for run, folder in folders.items():
+    own = store.read_levels(folder)
+    for metric in metrics:
+      if beside := chance_metrics.beside(own, metric):
+        found.setdefault(metric, {})[run] = beside
+  return found
 
 
 def _each(

@@ -14,9 +14,9 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from agentrl.evaluation.workdirs import files
 from agentrl.http import surrogates
 from agentrl.types import ACT
-from agentrl.viewer import files
 
 
 class Job(msgspec.Struct, frozen=True):

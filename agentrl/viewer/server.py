@@ -18,21 +18,26 @@ from collections.abc import AsyncIterator, Sequence
 from aiohttp import web
 
 from agentrl.errors import AgentrlError, DataError, EnvError
+from agentrl.evaluation.workdirs import files, panels, run_facts
 from agentrl.http import addresses, auth, bodies, errors
 from agentrl.runtime import parent
 from agentrl.viewer import (
+    arms,
     compare,
     episode,
     episodes,
     events,
     export,
     failures,
-    files,
     groups,
     guard,
+    matrix,
     play,
     replay,
     runs,
+    study,
+    tasks,
+    timeline,
     tokens,
 )
 from agentrl.viewer.index import Index
@@ -41,6 +46,7 @@ from agentrl.viewer.state import STATE, State
 STATIC = pathlib.Path(__file__).parent / 'static'
 # Modules of the viewer and their routes, all below /api/.
 ROUTES = (
+    arms.routes,
     episode.routes,
     episodes.routes,
     events.routes,
@@ -50,7 +56,11 @@ ROUTES = (
     replay.routes,
     compare.routes,
     failures.routes,
+    matrix.routes,
     runs.routes,
+    study.routes,
+    tasks.routes,
+    timeline.routes,
     tokens.routes,
 )  # fmt: skip
 # Until a server that hangs is left behind.
@@ -155,12 +165,32 @@ def _answer(request: web.Request, error: Exception) -> web.Response:
 
 async def _indexing(app: web.Application) -> AsyncIterator[None]:
   """Keeps the index up to date while the server runs."""
-  task = asyncio.create_task(app[STATE].index.follow())
+  state = app[STATE]
+  running_tasks = [
+      asyncio.create_task(work) for work in (state.index.follow(), _warm(state))
+  ]
   yield
-  task.cancel()
-  with contextlib.suppress(asyncio.CancelledError):
-    await task
+  for task in running_tasks:
+    task.cancel()
+  await asyncio.gather(*running_tasks, return_exceptions=True)
   await asyncio.to_thread(app[STATE].index.close)
+
+
+async def _warm(state: State) -> None:
+  """Reads of all runs what their lists show, before somebody asks for it.
+
+  Of thousands that takes seconds once, and nothing while they are as they are.
+  """
+  await state.index.ready()
+  names = await state.runs()
+
+  def read() -> None:
+    for name in names:
+      run_facts.read(state.root, name)
+      panels.find(state.root, name)
+
+  await asyncio.to_thread(read)
+  await arms.grouped(state, ())
 
 
 @contextlib.asynccontextmanager

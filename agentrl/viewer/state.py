@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from agentrl.viewer import files
+from agentrl.evaluation.workdirs import files
 from agentrl.viewer.index import Index
 from agentrl.viewer.record import Reader, Record
 

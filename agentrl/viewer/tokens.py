@@ -17,8 +17,9 @@ import numpy as np
 from aiohttp import web
 
 from agentrl.errors import AgentrlError, DataError
+from agentrl.evaluation.workdirs import files
 from agentrl.types import Turn
-from agentrl.viewer import files, learned as learned_lib, numbers
+from agentrl.viewer import learned as learned_lib, numbers
 from agentrl.viewer.learned import Learned, Place
 from agentrl.viewer.record import Record
 from agentrl.viewer.run_tokenizers import RunTokenizers

@@ -11,6 +11,7 @@ from typing import Any, TypeGuard
 from agentrl.errors import WeightsError
 
 _MOST_POSITIONS = 2**31 - 1
+MOST_DIMENSIONS = 2**14  # of a head
 # Field -> its smallest and its largest value.
 _WHOLE = {
     'vocab_size': (1, 2**24),
@@ -19,7 +20,7 @@ _WHOLE = {
     'num_layers': (1, 2**12),
     'num_heads': (1, 2**14),
     'num_kv_heads': (1, 2**14),
-    'head_dim': (1, 2**14),
+    'head_dim': (1, MOST_DIMENSIONS),
     'max_positions': (1, _MOST_POSITIONS),
     'num_experts': (1, 2**12),
     'num_experts_per_token': (1, 2**12),
@@ -34,6 +35,12 @@ _REAL = {
     'rope_theta': (1e-3, 1e30),
     'rope_local_base_freq': (1e-3, 1e30),
     'query_pre_attn_scalar': (1e-6, 1e9),
+    'partial_rotary_factor': (0.0, 1.0),
+    'embedding_multiplier': (1e-9, 1e9),
+    'residual_multiplier': (1e-9, 1e9),
+    'attention_multiplier': (1e-9, 1e9),
+    'logits_scaling': (1e-9, 1e9),
+    'glu_limit': (1e-6, 1e9),
 }
 _FLAGS = ('tie_embeddings', 'norm_topk_prob', 'use_sliding_window')
 _REPR = reprlib.Repr()

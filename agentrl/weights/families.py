@@ -7,6 +7,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from agentrl.models import rotary
+from agentrl.models.config import ALL_HEADS, EACH_HEAD, ROTATED
+
 # Field of config.json -> our field, in all families.
 FIELDS = {
     'vocab_size': 'vocab_size',
@@ -26,16 +29,29 @@ _EXPERT_FIELDS = {
     'moe_intermediate_size': 'moe_intermediate_size',
     'norm_topk_prob': 'norm_topk_prob',
 }
-# Switch of config.json -> our fields, in the families that read it.
-BIASES = {
-    'attention_bias': ('qkv_bias', 'o_bias'),
-    'mlp_bias': ('mlp_bias',),
-}
-# Fields that would change the network, and the values that do not.
+# Switch of config.json -> our fields, in most families that read it.
+_Switches = dict[str, tuple[str, ...]]
+_ATTENTION_BIAS: _Switches = {'attention_bias': ('qkv_bias', 'o_bias')}
+_MLP_BIAS: _Switches = {'mlp_bias': ('mlp_bias',)}
+# Fields that would change the network, and the values that do not; a family
+# reads some of them.
 FIXED = {
     'is_causal': (True, None),
     'quantization_config': (None,),
     'partial_rotary_factor': (1.0, None),
+    'attention_bias': (False, None),
+    'attention_out_bias': (False, None),
+    'mlp_bias': (False, None),
+}
+# Our module -> its name in a layer of the files; families change some. A matrix
+# that several modules share has theirs in this order, one below the other.
+TENSORS = {
+    'attention_norm': 'input_layernorm',
+    'mlp_norm': 'post_attention_layernorm',
+    **{name: f'self_attn.{name}_proj' for name in 'qkvo'},
+    **{name: f'self_attn.{name}' for name in ('q_norm', 'k_norm')},
+    **{name: f'mlp.{name}_proj' for name in ('gate', 'up', 'down')},
+    'router': 'mlp.gate',
 }
 
 
@@ -51,10 +67,20 @@ class Family:
       is num_attention_heads.
     fields: further fields of config.json -> our field.
     fixed: further entries of FIXED.
-    biases: the entries of BIASES that it reads.
+    biases: switches of config.json -> our fields.
     windows: the sliding layers where `layer_types` is absent: None for no
-      layer, 'late' (Qwen: from max_window_layers on), 'unrotated' (SmolLM3) or
-      'pattern' (Gemma: all but every n-th).
+      layer, 'late' (Qwen: from max_window_layers on), 'unrotated' (SmolLM3),
+      'pattern' (Gemma: all but every n-th) or 'all' (Mistral: all of them, if
+      sliding_window is a number).
+    local_rope: whether sliding layers have a rotary base of their own and are
+      not scaled; rope_parameters then has an object for each kind of layer.
+    rope: rope_parameters where the file has neither these nor rope_scaling.
+    scalings: kinds of rotary scaling that transformers runs it with.
+    scaling: further entries of SCALING.
+    needed_scaling: entries of SCALING without which transformers does not run.
+    unread_scaling: fields of a rotary scaling that its network does not read.
+    tensors: its own entries of TENSORS.
+    packed: whether experts may be stored as mxfp4, see `mxfp4`.
   """
 
   architecture: str
@@ -62,8 +88,18 @@ class Family:
   defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   fields: Mapping[str, str] = dataclasses.field(default_factory=dict)
   fixed: Mapping[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict)
+  biases: Mapping[str, tuple[str, ...]] = dataclasses.field(
+      default_factory=lambda: _ATTENTION_BIAS
+  )
   windows: str | None = None
-  biases: tuple[str, ...] = ('attention_bias',)
+  local_rope: bool = False
+  rope: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  scalings: tuple[str, ...] = tuple(rotary.KINDS)
+  scaling: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  needed_scaling: tuple[str, ...] = ()
+  unread_scaling: tuple[str, ...] = ()
+  tensors: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  packed: bool = False
 
 
 _DEFAULTS = dict(
@@ -77,6 +113,16 @@ _SILU = {'hidden_act': ('silu', 'swish', None)}
 _QWEN_WINDOWS = dict(
     num_key_value_heads=32, sliding_window=4096, max_window_layers=28
 )
+_NORMS_BEHIND = {
+    'attention_post_norm': 'post_attention_layernorm',
+    'mlp_post_norm': 'post_feedforward_layernorm',
+}
+_ONE_GATE_UP = dict.fromkeys(('gate', 'up'), 'mlp.gate_up_proj')
+_PARTIAL = {'partial_rotary_factor': 'partial_rotary_factor'}
+_OLMO = dict(qk_norm=ALL_HEADS, pre_norms=False, post_norms=True)
+_OLMO_DEFAULTS = _DEFAULTS | dict(
+    num_key_value_heads=None, rms_norm_eps=1e-5, max_position_embeddings=2048
+)
 # By model_type, which TransformerConfig.family holds.
 FAMILIES: Mapping[str, Family] = {
     'llama': Family(
@@ -84,7 +130,164 @@ FAMILIES: Mapping[str, Family] = {
         defaults=_DEFAULTS
         | dict(num_key_value_heads=None, max_position_embeddings=2048),
         fixed=_SILU,
-        biases=tuple(BIASES),
+        biases=_ATTENTION_BIAS | _MLP_BIAS,
+    ),
+    'mistral': Family(
+        'MistralForCausalLM',
+        defaults=_DEFAULTS
+        | dict(
+            num_key_value_heads=8,
+            max_position_embeddings=131072,
+            sliding_window=4096,
+        ),
+        fixed=_SILU,
+        windows='all',
+        biases={},
+    ),
+    'ministral3': Family(
+        'Ministral3ForCausalLM',
+        defaults=_DEFAULTS
+        | dict(
+            num_key_value_heads=8,
+            head_dim=128,
+            rms_norm_eps=1e-5,
+            max_position_embeddings=262144,
+            sliding_window=None,
+        ),
+        fixed=_SILU,
+        windows='all',
+        biases={},
+        rope=dict(
+            rope_type='yarn',
+            rope_theta=1000000.0,
+            factor=16.0,
+            original_max_position_embeddings=16384,
+            mscale=1.0,
+            mscale_all_dim=1.0,
+            llama_4_scaling_beta=0.1,
+        ),
+        scalings=('yarn',),
+        scaling={'llama_4_scaling_beta': 'query_beta'},
+        needed_scaling=('llama_4_scaling_beta',),
+        unread_scaling=('max_position_embeddings',),
+    ),
+    'seed_oss': Family(
+        'SeedOssForCausalLM',
+        defaults=_DEFAULTS
+        | dict(
+            num_key_value_heads=8,
+            head_dim=128,
+            max_position_embeddings=524288,
+            attention_bias=True,
+        ),
+        fixed=_SILU,
+        biases={
+            'attention_bias': ('qkv_bias',),
+            'attention_out_bias': ('o_bias',),
+            **_MLP_BIAS,
+        },
+    ),
+    'granite': Family(
+        'GraniteForCausalLM',
+        defaults=_DEFAULTS
+        | dict(
+            num_key_value_heads=None,
+            max_position_embeddings=2048,
+            embedding_multiplier=1.0,
+            residual_multiplier=1.0,
+            attention_multiplier=1.0,
+            logits_scaling=1.0,
+        ),
+        fields={
+            name: name
+            for name in (
+                'embedding_multiplier',
+                'residual_multiplier',
+                'attention_multiplier',
+                'logits_scaling',
+            )
+        },
+        fixed=_SILU,
+        biases=_ATTENTION_BIAS | _MLP_BIAS,
+    ),
+    'hunyuan_v1_dense': Family(
+        'HunYuanDenseV1ForCausalLM',
+        network=dict(qk_norm=ROTATED),
+        defaults=_DEFAULTS
+        | dict(
+            num_key_value_heads=None,
+            rms_norm_eps=1e-5,
+            max_position_embeddings=2048,
+        ),
+        fixed=_SILU,
+        scaling={'alpha': 'alpha'},
+        unread_scaling=('beta_fast', 'beta_slow', 'mscale', 'mscale_all_dim'),
+        tensors={
+            'q_norm': 'self_attn.query_layernorm',
+            'k_norm': 'self_attn.key_layernorm',
+        },
+    ),
+    'olmo2': Family(
+        'Olmo2ForCausalLM',
+        network=_OLMO,
+        defaults=_OLMO_DEFAULTS,
+        fixed=_SILU,
+        tensors=_NORMS_BEHIND,
+    ),
+    'olmo3': Family(
+        'Olmo3ForCausalLM',
+        network=_OLMO,
+        defaults=_OLMO_DEFAULTS
+        | dict(
+            rope_theta=500000.0, sliding_window=4096, sliding_window_pattern=4
+        ),
+        fixed=_SILU
+        | {
+            'sliding_window_pattern': (4, None),
+            'rope_local_base_freq': (None,),
+        },
+        windows='pattern',
+        local_rope=True,
+        tensors=_NORMS_BEHIND,
+    ),
+    'glm4': Family(
+        'Glm4ForCausalLM',
+        network=dict(post_norms=True, rope_interleaved=True),
+        defaults=_DEFAULTS
+        | dict(
+            num_key_value_heads=2,
+            head_dim=128,
+            rms_norm_eps=1.5625e-7,
+            max_position_embeddings=131072,
+            attention_bias=True,
+            partial_rotary_factor=0.5,
+        ),
+        fields=_PARTIAL,
+        fixed=_SILU,
+        biases={'attention_bias': ('qkv_bias',)},
+        tensors={
+            'attention_post_norm': 'post_self_attn_layernorm',
+            'mlp_post_norm': 'post_mlp_layernorm',
+            **_ONE_GATE_UP,
+        },
+    ),
+    'phi3': Family(
+        'Phi3ForCausalLM',
+        defaults=_DEFAULTS
+        | dict(
+            num_key_value_heads=None,
+            rms_norm_eps=1e-5,
+            max_position_embeddings=4096,
+            original_max_position_embeddings=4096,
+            sliding_window=None,
+            partial_rotary_factor=1.0,
+        ),
+        fields=_PARTIAL,
+        fixed=_SILU,
+        windows='all',
+        biases={},
+        scalings=('longrope',),
+        tensors=dict.fromkeys('qkv', 'self_attn.qkv_proj') | _ONE_GATE_UP,
     ),
     'qwen2': Family(
         'Qwen2ForCausalLM',
@@ -92,18 +295,18 @@ FAMILIES: Mapping[str, Family] = {
         defaults=_DEFAULTS | _QWEN_WINDOWS,
         fixed=_SILU,
         windows='late',
-        biases=(),
+        biases={},
     ),
     'qwen3': Family(
         'Qwen3ForCausalLM',
-        network=dict(qk_norm=True),
+        network=dict(qk_norm=EACH_HEAD),
         defaults=_DEFAULTS | _QWEN_WINDOWS | dict(head_dim=128),
         fixed=_SILU,
         windows='late',
     ),
     'qwen3_moe': Family(
         'Qwen3MoeForCausalLM',
-        network=dict(qk_norm=True),
+        network=dict(qk_norm=EACH_HEAD),
         defaults=_DEFAULTS | dict(num_key_value_heads=4, norm_topk_prob=False),
         fields=_EXPERT_FIELDS,
         fixed=_SILU
@@ -112,6 +315,43 @@ FAMILIES: Mapping[str, Family] = {
             'decoder_sparse_step': (1, None),
             'use_sliding_window': (False, None),
         },
+    ),
+    'gpt_oss': Family(
+        'GptOssForCausalLM',
+        network=dict(attention_sinks=True, mlp_bias=True, norm_topk_prob=True),
+        defaults=_DEFAULTS
+        | dict(
+            num_key_value_heads=8,
+            head_dim=64,
+            rms_norm_eps=1e-5,
+            max_position_embeddings=131072,
+            rope_theta=150000.0,
+            sliding_window=128,
+            sliding_window_pattern=2,
+            num_experts=128,
+            num_experts_per_tok=4,
+            swiglu_limit=7.0,
+            attention_bias=True,
+        ),
+        fields={
+            'num_experts': 'num_experts',
+            'num_experts_per_tok': 'num_experts_per_token',
+            'intermediate_size': 'moe_intermediate_size',
+            'swiglu_limit': 'glu_limit',
+        },
+        fixed=_SILU
+        | {'swiglu_alpha': (1.702, None), 'sliding_window_pattern': (2, None)},
+        windows='pattern',
+        rope=dict(
+            rope_type='yarn',
+            factor=32.0,
+            beta_fast=32.0,
+            beta_slow=1.0,
+            truncate=False,
+            original_max_position_embeddings=4096,
+        ),
+        tensors={'router': 'mlp.router'},
+        packed=True,
     ),
     'smollm3': Family(
         'SmolLM3ForCausalLM',
@@ -124,12 +364,12 @@ FAMILIES: Mapping[str, Family] = {
         ),
         fixed=_SILU,
         windows='unrotated',
-        biases=tuple(BIASES),
+        biases=_ATTENTION_BIAS | _MLP_BIAS,
     ),
     'gemma3_text': Family(
         'Gemma3ForCausalLM',
         network=dict(
-            qk_norm=True,
+            qk_norm=EACH_HEAD,
             post_norms=True,
             norm_offset=1.0,
             scale_embeddings=True,
@@ -161,54 +401,148 @@ FAMILIES: Mapping[str, Family] = {
             'use_bidirectional_attention': (False, None),
         },
         windows='pattern',
+        local_rope=True,
+        tensors={**_NORMS_BEHIND, 'mlp_norm': 'pre_feedforward_layernorm'},
     ),
 }
 # Field's name in transformers 5 -> that in 4 and in the published files.
 RENAMED = {'num_local_experts': 'num_experts'}
-# Models of text and images -> the family of their text part.
-TEXT_PARTS = {'gemma3': 'gemma3_text'}
+# Models of text and images -> the families of their text part; the first, where
+# it names none.
+TEXT_PARTS = {
+    'gemma3': ('gemma3_text',),
+    'mistral3': ('mistral', 'ministral3'),
+}
 
 _BIASED_NORMS = 'layer norms with a mean and a bias'
+_MEAN = 'norms with a mean'
 _IMAGES = (
     'images; where it stands on a family that is known, give its text part'
 )
+_LLAMA = (
+    "nothing that Llama's lacks, as transformers runs it: a file whose fields"
+    ' and tensors are those of a "llama" can be called so'
+)
+_UNREAD = 'parts that are all here, but its files are not read yet'
+_EXPERT_NAMES = 'experts in tensors of other names'
+_SHARED = 'experts that all tokens share'
+_LATENT = 'latent attention and shared experts'
+_STATE = 'state-space layers'
+_LINEAR = 'layers of linear attention'
+_CONVOLUTIONS = 'layers of convolutions'
+_BOTH = 'attention in both directions, which writes no text'
+_LEARNED = f'learned positions, {_BIASED_NORMS}'
+_ENCODER = f'a decoder of an encoder, {_LEARNED}'
+_SINKS = 'attention sinks'
+_GATED = 'gates of attention'
+
+
+def _lack(reason: str, *names: str) -> dict[str, str]:
+  return dict.fromkeys(names, reason)
+
+
 # model_type -> what its network has and `agentrl.models` lacks, for messages.
+# All that transformers lists as writers of text are here or in FAMILIES.
 LACKED: Mapping[str, str] = {
-    'mistral': (
-        'windows in all layers; one whose sliding_window is null is a "llama",'
-        ' and can be called so'
+    **_lack(_LLAMA, 'exaone', 'internlm3', 'iquestcoder'),
+    **_lack(
+        _UNREAD, 'cwm', 'ernie4_5', 'exaone4', 'flex_olmo', 'glm', 'helium'
     ),
-    'mixtral': 'experts in tensors of other names',
-    'gemma': 'norms with an offset, without a norm of queries and keys',
-    'gemma2': 'soft-capped logits',
-    'qwen2_moe': 'experts that all tokens share',
-    'qwen3_next': 'layers of linear attention',
-    'deepseek_v2': 'latent attention and shared experts',
-    'deepseek_v3': 'latent attention and shared experts',
-    'gpt_oss': 'attention sinks and biases of experts',
-    'gpt2': f'learned positions, {_BIASED_NORMS}',
-    'opt': f'learned positions, {_BIASED_NORMS}',
-    'gpt_neox': f'parallel blocks, {_BIASED_NORMS}',
-    'bloom': f'ALiBi positions, {_BIASED_NORMS}',
-    'falcon': f'parallel blocks, {_BIASED_NORMS}',
-    'starcoder2': _BIASED_NORMS,
-    'stablelm': f'partial rotation, {_BIASED_NORMS}',
-    'phi': f'partial rotation, parallel blocks, {_BIASED_NORMS}',
-    'phi3': 'queries, keys and values in one matrix',
-    'cohere': 'parallel blocks, norms with a mean',
-    'olmo2': 'norms behind attention and MLP alone',
-    'glm4': 'partial rotation of neighbouring pairs',
-    'granite': 'factors of embeddings, residuals and logits',
-    'mamba': 'state-space layers',
-    'mamba2': 'state-space layers',
-    't5': 'an encoder and a decoder',
-    'bert': 'attention in both directions, which writes no text',
-    'llava': _IMAGES,
-    'qwen2_vl': _IMAGES,
-    'qwen2_5_vl': _IMAGES,
-    'qwen3_vl': _IMAGES,
+    **_lack(_UNREAD, 'hyperclovax', 'mellum', 'ministral', 'olmoe'),
+    **_lack(_EXPERT_NAMES, 'mixtral', 'granitemoe'),
+    **_lack('experts of attention', 'jetmoe'),
+    **_lack('experts that sigmoids choose', 'minimax_m2'),
+    **_lack(_SHARED, 'afmoe', 'dots1', 'ernie4_5_moe', 'exaone_moe'),
+    **_lack(_SHARED, 'glm4_moe', 'granitemoeshared', 'hunyuan_v1_moe', 'hy_v3'),
+    **_lack(_SHARED, 'kolibri1', 'laguna', 'llama4', 'llama4_text'),
+    **_lack(_SHARED, 'qwen2_moe', 'sarvam_moe', 'solar_open', 'aria_text'),
+    **_lack(f'{_SHARED}, {_MEAN}', 'cohere2_moe'),
+    **_lack(_LATENT, 'axk1', 'axk2', 'deepseek_v2', 'deepseek_v3'),
+    **_lack(_LATENT, 'deepseek_v32', 'deepseek_v4', 'dots3_note', 'hy_v4'),
+    **_lack(_LATENT, 'dots3_note_text', 'glm4_moe_lite', 'glm_moe_dsa'),
+    **_lack(_LATENT, 'longcat_flash', 'sarvam_mla'),
+    **_lack('latent attention', 'minicpm3', 'youtu'),
+    **_lack(_STATE, 'bamba', 'falcon_h1', 'falcon_mamba', 'granitemoehybrid'),
+    **_lack(_STATE, 'jamba', 'mamba', 'mamba2', 'nemotron_h'),
+    **_lack(_STATE, 'zamba', 'zamba2'),
+    **_lack(_LINEAR, 'bailing_hybrid', 'kimi_linear', 'lara_mini', 'minimax'),
+    **_lack(_LINEAR, 'olmo_hybrid', 'qwen3_5', 'qwen3_5_moe', 'qwen3_next'),
+    **_lack(_LINEAR, 'qwen3_5_moe_text', 'qwen3_5_text', 'qwen4_exp'),
+    **_lack(_LINEAR, 'qwen4_exp_text'),
+    **_lack(_CONVOLUTIONS, 'lfm2', 'lfm2_moe', 'lfm3', 'zaya'),
+    **_lack(_CONVOLUTIONS, 'inkling_text', 'inkling2_text'),
+    **_lack(_CONVOLUTIONS, 'inkling2_loop_text'),
+    **_lack(
+        'layers with a recurrent state', 'recurrent_gemma', 'rwkv', 'xlstm'
+    ),
+    **_lack(f'{_SINKS} and experts of other names', 'flint', 'granitemoe_swa'),
+    **_lack(f'{_SINKS} and experts of other names', 'mimo_v2_flash'),
+    **_lack(_SINKS, 'granite_swa'),
+    **_lack(f'sparse attention and {_SHARED}', 'minimax_m3_vl_text'),
+    **_lack(f'{_GATED} and {_EXPERT_NAMES}', 'beam'),
+    **_lack(
+        'norms with an offset, without a norm of queries and keys', 'gemma'
+    ),
+    **_lack('soft-capped logits', 'gemma2', 'vaultgemma'),
+    **_lack('inputs to each layer, caches that layers share', 'gemma3n'),
+    **_lack('inputs to each layer, caches that layers share', 'gemma3n_text'),
+    **_lack('heads of two sizes, caches that layers share', 'gemma4'),
+    **_lack('heads of two sizes, caches that layers share', 'gemma4_text'),
+    **_lack('heads of two sizes, caches that layers share', 'gemma4_unified'),
+    **_lack(
+        'heads of two sizes, caches that layers share', 'gemma4_unified_text'
+    ),
+    **_lack("attention to another model's cache", 'gemma4_assistant'),
+    **_lack("attention to another model's cache", 'gemma4_unified_assistant'),
+    **_lack('an MLP without a gate', 'apertus', 'apertus1p5_text', 'arcee'),
+    **_lack('an MLP without a gate, norms without scales', 'nanochat'),
+    **_lack(f'an MLP without a gate, {_BIASED_NORMS}', 'jais2', 'nemotron'),
+    **_lack(f'an MLP without a gate, {_BIASED_NORMS}', 'persimmon'),
+    **_lack('weights of three values and norms inside of blocks', 'bitnet'),
+    **_lack('differences of two attentions', 'diffllama'),
+    **_lack('dynamic masks of attention', 'doge'),
+    **_lack('states on a sphere, layers that are run again', 'dory'),
+    **_lack('layers that are run again', 'hrm_text'),
+    **_lack('norms without scales', 'olmo'),
+    **_lack(f'parallel blocks, {_MEAN}', 'cohere', 'cohere2'),
+    **_lack(f'parallel blocks, {_MEAN}', 'cohere_compass_text'),
+    **_lack('parts of bytes instead of tokens', 'blt'),
+    **_lack(_LEARNED, 'biogpt', 'gpt-sw3', 'gpt2', 'gpt_bigcode', 'gpt_neo'),
+    **_lack(_LEARNED, 'openai-gpt', 'opt'),
+    **_lack(f'sinusoidal positions, {_BIASED_NORMS}', 'ctrl', 'xglm'),
+    **_lack('relative positions', 'cpmant'),
+    **_lack(f'relative positions, {_BIASED_NORMS}', 'xlnet'),
+    **_lack(
+        f'parallel blocks, {_BIASED_NORMS}', 'codegen', 'falcon', 'gpt_neox'
+    ),
+    **_lack(f'parallel blocks, {_BIASED_NORMS}', 'gptj'),
+    **_lack(f'ALiBi positions, {_BIASED_NORMS}', 'bloom'),
+    **_lack(f'ALiBi positions, {_MEAN}', 'mpt'),
+    **_lack(_BIASED_NORMS, 'phimoe', 'starcoder2'),
+    **_lack(_MEAN, 'modernbert-decoder'),
+    **_lack(f'experts, {_MEAN}', 'dbrx'),
+    **_lack(f'partial rotation, {_BIASED_NORMS}', 'gpt_neox_japanese'),
+    **_lack(f'partial rotation, {_BIASED_NORMS}', 'stablelm'),
+    **_lack(f'partial rotation, parallel blocks, {_BIASED_NORMS}', 'phi'),
+    **_lack('hashed attention and reversible layers', 'reformer'),
+    **_lack('an encoder and a decoder', 't5', 'prophetnet'),
+    **_lack(
+        _ENCODER, 'bart', 'bigbird_pegasus', 'blenderbot', 'marian', 'mbart'
+    ),
+    **_lack(_ENCODER, 'blenderbot-small', 'mvp', 'pegasus', 'plbart', 'trocr'),
+    **_lack(_BOTH, 'bert', 'bert-generation', 'big_bird', 'camembert'),
+    **_lack(_BOTH, 'data2vec-text', 'electra', 'ernie', 'megatron-bert'),
+    **_lack(_BOTH, 'rembert', 'roberta', 'roberta-prelayernorm', 'roc_bert'),
+    **_lack(_BOTH, 'roformer', 'xlm', 'xlm-roberta', 'xlm-roberta-xl', 'xmod'),
+    **_lack('sound', 'moshi', 'moss_transcribe_diarize', 'musicgen', 'whisper'),
+    **_lack('sound', 'musicgen_melody'),
+    **_lack('sound and images', 'phi4_multimodal'),
+    **_lack(_IMAGES, 'emu3', 'fuyu', 'git', 'got_ocr2', 'llava', 'mllama'),
+    **_lack(_IMAGES, 'qwen2_vl', 'qwen2_5_vl', 'qwen3_vl'),
 }
 
+# Older names of rotary types.
+ROTARY_TYPES = {'su': 'longrope'}
 # Field of a rotary scaling in config.json -> ours.
 SCALING = {
     'factor': 'factor',
@@ -221,4 +555,6 @@ SCALING = {
     'mscale': 'mscale',
     'mscale_all_dim': 'mscale_all_dim',
     'truncate': 'truncate',
+    'short_factor': 'short_factor',
+    'long_factor': 'long_factor',
 }

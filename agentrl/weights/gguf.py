@@ -15,7 +15,7 @@ import numpy as np
 
 from agentrl.errors import WeightsError
 from agentrl.models import rotary
-from agentrl.models.config import TransformerConfig
+from agentrl.models.config import EACH_HEAD, TransformerConfig
 from agentrl.weights import bounds, gguf_header, names
 
 Params = Any
@@ -24,7 +24,7 @@ Params = Any
 _ARCHITECTURES: dict[str, dict[str, Any]] = {
     'llama': dict(family='llama'),
     'qwen2': dict(family='qwen2', qkv_bias=True),
-    'qwen3': dict(family='qwen3', qk_norm=True),
+    'qwen3': dict(family='qwen3', qk_norm=EACH_HEAD),
 }
 # Architectures with query and key rows in pairs, see `_unpermute`.
 _PERMUTED = ('llama',)

@@ -13,7 +13,14 @@ import safetensors
 
 from agentrl.errors import WeightsError
 from agentrl.models.config import TransformerConfig
-from agentrl.weights import bounds, hf_config, names, shards
+from agentrl.weights import (
+    bounds,
+    families,
+    hf_config,
+    mxfp4,
+    names,
+    shards,
+)
 
 Params = Any
 
@@ -119,8 +126,8 @@ def open_tensors(
     directory: pathlib.Path,
     config: TransformerConfig,
     stack: contextlib.ExitStack,
-) -> dict[str, Stored]:
-  """The stored tensors, by the name that they have in a model of text.
+) -> dict[str, Any]:
+  """The stored tensors, `Stored` or `mxfp4.Packed`, by the name that they have in a model of text.
 
   Args:
     directory: has safetensors, in one file or in shards.
@@ -130,7 +137,9 @@ def open_tensors(
   Raises:
     WeightsError: a file is missing or damaged.
   """
-  stored = {}
+  stored: dict[str, Any] = {}
+  packed = families.FAMILIES[config.family].packed
+  ends = (mxfp4.BLOCKS, mxfp4.SCALES)
   for path in _weight_files(directory):
     try:
       file = stack.enter_context(safetensors.safe_open(path, 'np'))
@@ -143,11 +152,17 @@ def open_tensors(
       if not name.endswith(_IGNORED) and not name.startswith(_IMAGE_PREFIXES):
         stored[name] = Stored(file, theirs)
         kind = stored[name].slices().get_dtype()
-        if kind not in _READABLE:
+        bits = packed and kind == 'U8' and name.endswith(ends)
+        if kind not in _READABLE and not bits:
           raise WeightsError(
               f'{theirs!r} of {path} is of type {kind}; known:'
               f' {", ".join(_READABLE)}.'
           )
+  for name in [name for name in stored if name.endswith(mxfp4.BLOCKS)]:
+    start = name.removesuffix(mxfp4.BLOCKS)
+    scales = stored.pop(start + mxfp4.SCALES, None)
+    if scales is not None:  # else the name is unknown, which is said
+      stored[start] = mxfp4.Packed(stored.pop(name), scales)
   if config.tie_embeddings and names.LM_HEAD.hf in stored:
     _check_tied(stored, directory)
     del stored[names.LM_HEAD.hf]

@@ -33,12 +33,12 @@ def parse(fields: Mapping[str, Any], source: str) -> TransformerConfig:
   if not isinstance(name, str) or name not in families.FAMILIES:
     raise WeightsError(_unknown(name, source))
   family = families.FAMILIES[name]
-  biases = {
-      field: (False, True, None) if field in family.biases else (False, None)
-      for field in families.BIASES
-  }
+  if family.packed and _is_mxfp4(fields.get('quantization_config')):
+    fields = {k: x for k, x in fields.items() if k != 'quantization_config'}
+  read = families.FIELDS | dict(family.fields)
+  biases = dict.fromkeys(family.biases, (False, True, None))
   for field, allowed in (families.FIXED | biases | dict(family.fixed)).items():
-    if fields.get(field) not in allowed:
+    if field not in read and fields.get(field) not in allowed:
       raise WeightsError(
           f'{field} of {source} is {bounds.short(fields[field])}; only'
           f' {allowed[0]!r} is supported.'
@@ -49,7 +49,6 @@ def parse(fields: Mapping[str, Any], source: str) -> TransformerConfig:
       for field, x in fields.items()
       if x is not None or field in ('num_key_value_heads', 'sliding_window')
   }
-  read = families.FIELDS | dict(family.fields)
   settings = dict(family.defaults) | settings
   missing = [x for x in read if x not in settings]
   if missing:
@@ -60,8 +59,10 @@ def parse(fields: Mapping[str, Any], source: str) -> TransformerConfig:
     if settings[theirs] is not None:  # else it follows from other fields
       bounds.check(ours, settings[theirs], f'{theirs} of {source}')
   values['family'] = name
-  for field in family.biases:
-    values |= dict.fromkeys(families.BIASES[field], bool(settings.get(field)))
+  # Of a model whose layers all have experts it says nothing.
+  values.setdefault('intermediate_size', values.get('moe_intermediate_size'))
+  for field, switched in family.biases.items():
+    values |= dict.fromkeys(switched, bool(settings.get(field)))
   if values['num_kv_heads'] is None:
     values['num_kv_heads'] = values['num_heads']
   if values['head_dim'] is None:
@@ -73,24 +74,29 @@ def parse(fields: Mapping[str, Any], source: str) -> TransformerConfig:
   try:
     values |= _layers(family, settings, values['num_layers'], source)
     values |= _rope(family, settings, SLIDING in values['layer_types'], source)
-    _check_rotation(values)
-    return TransformerConfig(**family.network, **values)
+    config = TransformerConfig(**family.network, **values)
+    _check_rotation(config)
+    return config
   # Numbers that contradict each other: a factor of 0, more heads than width.
   except (ValueError, TypeError, ArithmeticError) as error:
     raise WeightsError(f'{source}: {error}') from error
 
 
-def _check_rotation(values: Mapping[str, Any]) -> None:
+def _check_rotation(config: TransformerConfig) -> None:
   """ValueError unless scaled rotary frequencies are numbers."""
-  if values['rope_scaling'] is None:
+  if config.rope_scaling is None:
     return
   rotation = rotary.make_rotation(
-      values['head_dim'], values['rope_theta'], values['rope_scaling']
+      config.rotary_dim, config.rope_theta, config.rope_scaling
   )
   if not np.all(np.isfinite(rotation.frequencies)) or not np.isfinite(
       1.0 if rotation.amplitude is None else rotation.amplitude
   ):
-    raise ValueError(f'{values["rope_scaling"]} gives no finite frequencies.')
+    raise ValueError(f'{config.rope_scaling} gives no finite frequencies.')
+
+
+def _is_mxfp4(value: Any) -> bool:
+  return isinstance(value, Mapping) and value.get('quant_method') == 'mxfp4'
 
 
 def _unknown(name: Any, source: str) -> str:
@@ -120,9 +126,14 @@ def _text_part(fields: Mapping[str, Any], source: str) -> Mapping[str, Any]:
     raise WeightsError(f'{source} has no text_config.')
   outer = ('tie_word_embeddings', 'quantization_config')
   shared = {name: fields[name] for name in outer if name in fields}
-  return (
-      shared | fields['text_config'] | {'model_type': families.TEXT_PARTS[kind]}
-  )
+  known = families.TEXT_PARTS[kind]
+  text = {'model_type': known[0]} | fields['text_config']
+  if text['model_type'] not in known:
+    raise WeightsError(
+        f'The text part of {source} is {bounds.short(text["model_type"])};'
+        f' known in {kind!r}: {", ".join(known)}.'
+    )
+  return shared | text
 
 
 def _layers(
@@ -153,17 +164,34 @@ def _layers(
     case 'pattern':
       pattern = checked('sliding_window_pattern')
       slides = [bool((i + 1) % pattern) for i in range(count)]
-  if family.windows != 'pattern':
+    case 'all':
+      slides = [window is not None] * count
+  if family.windows not in ('pattern', 'all'):
     window = window if checked('use_sliding_window') else None
     slides = [x and window is not None for x in slides]
   kinds = [SLIDING if x else FULL for x in slides]
   if family.windows is not None and 'layer_types' in settings:
-    kinds = _listed(settings, 'layer_types', (FULL, SLIDING), count, source)
+    listed = _listed(settings, 'layer_types', (FULL, SLIDING), count, source)
+    if family.windows == 'all' and listed != kinds:
+      raise WeightsError(
+          f'layer_types of {source} contradicts sliding_window={window}, which'
+          ' is that of all layers of this family.'
+      )
+    kinds = listed
   if SLIDING not in kinds:
     window = None
   elif window is not None:
     window = checked('sliding_window')
   return dict(layer_types=kinds, rope_layers=rotated, sliding_window=window)
+
+
+def _is_divisors(value: Any) -> bool:
+  """True for a list of positive numbers, as many as a head may have."""
+  return (
+      isinstance(value, list)
+      and len(value) <= bounds.MOST_DIMENSIONS
+      and all(bounds.is_real(x) and x > 0 for x in value)
+  )
 
 
 def _listed(
@@ -195,21 +223,27 @@ def _rope(
     source: str,
 ) -> dict[str, Any]:
   """The rotary fields, in the form of transformers 4 or 5."""
-  has_local = 'rope_local_base_freq' in family.defaults
   # Transformers 5 lets the older field win where a file has both.
   field = 'rope_scaling' if 'rope_scaling' in settings else 'rope_parameters'
+  partial = 'partial_rotary_factor'
   sliding: Mapping[str, Any] = {}
   try:
     parameters = _object(settings.get('rope_parameters'))
-    if has_local:
+    if family.local_rope:
       sliding = _object(parameters.get(SLIDING))
       parameters = _object(parameters.get(FULL))
+    if field not in settings:
+      parameters = family.rope
     kind, rope = _rotary_type(_object(settings.get('rope_scaling', parameters)))
     theta = parameters.get('rope_theta') or settings['rope_theta']
     theta = rope.pop('rope_theta', theta)
-    scaling = _scaling(kind, rope, settings['max_position_embeddings'])
+    part = rope.pop(partial, parameters.get(partial))
+    scaling = _scaling(family, kind, rope, settings)
     local_kind, local = _rotary_type(sliding)
-    local_theta = local.pop('rope_theta', settings.get('rope_local_base_freq'))
+    local_theta = settings.get('rope_local_base_freq') or theta
+    local_theta = local.pop('rope_theta', local_theta)
+    if part not in (None, 1) and partial not in family.fields:
+      raise ValueError('only full rotary embeddings are supported')
     if local_kind != 'default' or local:
       raise ValueError(f'only {FULL} may be scaled')
   except ValueError as error:
@@ -217,8 +251,11 @@ def _rope(
         f'{field} of {source} is {bounds.short(settings.get(field))}: {error}'
     ) from error
   bounds.check('rope_theta', theta, f'rope_theta of {source}')
-  values = dict(rope_theta=float(theta), rope_scaling=scaling)
-  if slides and has_local:
+  values: dict[str, Any] = dict(rope_theta=float(theta), rope_scaling=scaling)
+  if part is not None:
+    bounds.check(partial, part, f'{partial} of {source}')
+    values[partial] = float(part)
+  if slides and family.local_rope:
     place = f'rope_local_base_freq of {source}'
     bounds.check('rope_local_base_freq', local_theta, place)
     values['rope_local_theta'] = float(local_theta)
@@ -239,27 +276,51 @@ def _rotary_type(fields: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
   kind = rest.pop('rope_type', older)
   if not isinstance(kind, str):
     raise ValueError(f'rope_type is {bounds.short(kind)}')
-  if rest.pop('partial_rotary_factor', 1.0) != 1.0:
-    raise ValueError('only full rotary embeddings are supported')
-  return kind, rest
+  return families.ROTARY_TYPES.get(kind, kind), rest
 
 
 def _scaling(
-    kind: str, fields: dict[str, Any], positions: int
+    family: families.Family,
+    kind: str,
+    fields: dict[str, Any],
+    settings: Mapping[str, Any],
 ) -> rotary.Scaling | None:
-  parameters = families.SCALING if kind != 'default' else {}
-  unknown = sorted(fields.keys() - parameters.keys())
+  """The scaling that an object of rotary fields asks for."""
+  positions = settings['max_position_embeddings']
+  parameters = families.SCALING | dict(family.scaling)
+  unread = family.unread_scaling if kind != 'default' else ()
+  fields = {name: x for name, x in fields.items() if name not in unread}
+  unknown = sorted(fields.keys() - (parameters if kind != 'default' else {}))
   if unknown:
     raise ValueError(f'rotary type {kind!r} has no {", ".join(unknown)}')
+  needed = [name for name in family.needed_scaling if name not in fields]
+  if needed:
+    raise ValueError(f'rotary type {kind!r} lacks {", ".join(needed)}')
   if kind == 'default':
     return None
-  for name, value in fields.items():
-    good = (
-        isinstance(value, bool) if name == 'truncate' else bounds.is_real(value)
+  if kind in rotary.KINDS and kind not in family.scalings:
+    raise ValueError(
+        f'rotary type {kind!r} is not of this family; known:'
+        f' {", ".join(family.scalings)}'
     )
-    if not good or value < 0:
+  for name, value in fields.items():
+    if name == 'truncate':
+      good = isinstance(value, bool)
+    elif name in ('short_factor', 'long_factor'):
+      good = _is_divisors(value)
+    else:
+      good = bounds.is_real(value) and value >= 0
+    if not good:
       raise ValueError(f'{name} is {bounds.short(value)}')
-  values = {families.SCALING[name]: value for name, value in fields.items()}
+  values = {parameters[name]: value for name, value in fields.items()}
+  # Beside rope_parameters; transformers takes it, were there one in them too.
+  original = settings.get('original_max_position_embeddings')
+  if original is not None:
+    if not bounds.is_whole(original) or original < 1:
+      raise ValueError(
+          f'original_max_position_embeddings is {bounds.short(original)}'
+      )
+    values['original_max_positions'] = original
   if 'original_max_positions' in rotary.KINDS.get(kind, ()):
     values.setdefault('original_max_positions', positions)
   else:
@@ -268,6 +329,10 @@ def _scaling(
   if kind == 'yarn':
     original = values['original_max_positions']
     values.setdefault('factor', positions / original)
+  elif kind == 'longrope':
+    values.setdefault(
+        'factor', max(1.0, positions / values['original_max_positions'])
+    )
   elif 'factor' not in values:
     raise ValueError(f'rotary type {kind!r} needs a factor')
   return rotary.Scaling(kind, **values)
@@ -293,12 +358,15 @@ def make(config: TransformerConfig) -> dict[str, Any]:
       'model_type': config.family,
       **{theirs: getattr(config, ours) for theirs, ours in read.items()},
       'hidden_act': config.hidden_act,
-      'attention_bias': config.o_bias,
-      'mlp_bias': config.mlp_bias,
+      **dict.fromkeys(('attention_bias', 'mlp_bias'), False),
+      **{
+          theirs: getattr(config, ours[-1])
+          for theirs, ours in family.biases.items()
+      },
       **_layer_fields(config, family),
       **_rope_fields(config, family),
   }
-  if family.windows == 'pattern':
+  if 'hidden_activation' in family.fixed:
     fields['hidden_activation'] = config.hidden_act
   reread = parse(fields, 'config.json')
   for field in dataclasses.fields(config):
@@ -323,6 +391,8 @@ def _layer_fields(
   if family.windows == 'pattern' and not slides:
     # Transformers makes the mask of sliding layers even where there are none.
     window = family.defaults['sliding_window']
+  if family.windows == 'all':
+    return {'sliding_window': window}
   fields: dict[str, Any] = {'layer_types': kinds, 'sliding_window': window}
   if family.windows != 'pattern':
     fields['use_sliding_window'] = slides
@@ -337,22 +407,33 @@ def _layer_fields(
 def _rope_fields(
     config: TransformerConfig, family: families.Family
 ) -> dict[str, Any]:
-  scaling = None
+  scaling: dict[str, Any] | None = None
+  known = families.SCALING | dict(family.scaling)
   if config.rope_scaling is not None:
     kind = config.rope_scaling.kind
     scaling = {'rope_type': kind} | {
-        theirs: value
-        for theirs, ours in families.SCALING.items()
+        theirs: list(value) if isinstance(value, tuple) else value
+        for theirs, ours in known.items()
         if ours in rotary.KINDS[kind]
         and (value := getattr(config.rope_scaling, ours)) is not None
     }
-  theta = {'rope_theta': config.rope_theta}
-  full = (scaling or {'rope_type': 'default'}) | theta
-  fields = theta | {'rope_scaling': scaling, 'rope_parameters': full}
-  if 'rope_local_base_freq' in family.defaults:
-    base = config.rope_local_theta
-    base = family.defaults['rope_local_base_freq'] if base is None else base
-    local = {'rope_type': 'default', 'rope_theta': base}
-    fields['rope_local_base_freq'] = base
+  base = {'rope_theta': config.rope_theta}
+  full = (scaling or {'rope_type': 'default'}) | base
+  original = 'original_max_position_embeddings'
+  fields: dict[str, Any] = base | {
+      'rope_scaling': scaling,
+      'rope_parameters': full,
+  }
+  if original in family.defaults and scaling is not None:
+    fields[original] = scaling[original]
+  if 'partial_rotary_factor' in family.fields:
+    full['partial_rotary_factor'] = config.partial_rotary_factor
+  if family.local_rope:
+    theta = family.defaults.get('rope_local_base_freq', config.rope_theta)
+    if config.rope_local_theta is not None:
+      theta = config.rope_local_theta
+    local = {'rope_type': 'default', 'rope_theta': theta}
+    if 'rope_local_base_freq' in family.defaults:
+      fields['rope_local_base_freq'] = theta
     fields['rope_parameters'] = {FULL: full, SLIDING: local}
   return fields

@@ -104,6 +104,7 @@ def make(
     *,
     dtype: str,
     adapter_of: str | None = None,
+    chance: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> str:
   """The text of README.md.
 
@@ -115,6 +116,8 @@ def make(
     shape: of the decoder.
     dtype: of the files.
     adapter_of: the model to which the files add; None: they are a whole one.
+    chance: success of random actions and the expert on the same tasks, by what
+      the table calls them; None: not measured.
   """
   env = config['env']['name']
   started = config['model']['name']
@@ -155,7 +158,7 @@ def make(
       '',
       '## Evaluation',
       '',
-      *_evaluation(evals, config['eval']),
+      *_evaluation(evals, config['eval'], chance or {}),
       '',
       '## Config',
       '',
@@ -167,7 +170,9 @@ def make(
 
 
 def _evaluation(
-    evals: list[PastEvaluation], section: Mapping[str, Any]
+    evals: list[PastEvaluation],
+    section: Mapping[str, Any],
+    chance: Mapping[str, Mapping[str, Any]],
 ) -> list[str]:
   if not evals:
     return ['The run made none.']
@@ -179,10 +184,11 @@ def _evaluation(
       if any(e.is_this for e in evals)
       else 'None was made with these weights: all are of earlier ones.'
   )
+  named = [(f'{x.name}{" *" * x.is_this}', x.summary) for x in evals]
   rows = [
-      f'| {name}{" *" if is_this else ""} | {summary["mean"]:.3f} |'
+      f'| {name} | {summary["mean"]:.3f} |'
       f' {summary["low"]:.3f} to {summary["high"]:.3f} | {summary["n"]} |'
-      for name, summary, is_this in evals
+      for name, summary in (*named, *chance.items())
   ]
   return [
       f'Success on {tasks}. {of_these}',

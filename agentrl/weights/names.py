@@ -1,8 +1,8 @@
 """The table of a decoder's tensors: our path and the names of two file formats.
 
 One table serves reading and writing; a model's config selects its rows. Files
-hold one matrix a layer (and an expert), as torch does:
-`[out, in]`. Our tree is the trainer's: kernels `[in, out]`, layers stacked to
+hold one matrix a layer (and an expert), as torch does: `[out, in]`; some
+families' hold several of ours in one, one below the other. Our tree is the trainer's: kernels `[in, out]`, layers stacked to
 `[L, ...]`, experts to `[L, E, ...]`.
 """
 
@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -18,6 +18,7 @@ import numpy as np
 from agentrl.errors import WeightsError
 from agentrl.models import transformer
 from agentrl.models.config import TransformerConfig
+from agentrl.weights import families
 from agentrl.weights.shards import Entry
 
 Params = Any
@@ -48,6 +49,26 @@ class Tensor:
     return '{e}' in self.hf
 
 
+class Piece(NamedTuple):
+  """A parameter's place in a tensor of a file.
+
+  Attributes:
+    tensor: its row of the table.
+    place: in our parameter: `()`, `(layer,)` or `(layer, expert)`.
+    start: its first row in the file's tensor, along the first axis there.
+    shape: in the file.
+  """
+
+  tensor: Tensor
+  place: tuple[int, ...]
+  start: int
+  shape: tuple[int, ...]
+
+  @property
+  def rows(self) -> slice:
+    return slice(self.start, self.start + self.shape[0])
+
+
 def _vector(path, hf, gguf):
   return Tensor(
       ('layers', *path),
@@ -67,45 +88,61 @@ def _kernel(block, name, hf, gguf, leaf=('kernel',)):
   )
 
 
+def _names(config: TransformerConfig) -> dict[str, str]:
+  """Names of our modules in a layer of the config's files."""
+  own = families.FAMILIES[config.family].tensors
+  return families.TENSORS | dict(own)
+
+
 def _attention(config: TransformerConfig) -> Iterator[Tensor]:
+  names = _names(config)
   for name in 'qkv':
-    hf, gguf = f'self_attn.{name}_proj', f'attn_{name}'
+    hf, gguf = names[name], f'attn_{name}'
     yield _kernel('attention', name, hf, gguf)
     if config.qkv_bias:
       bias = ('attention', name, 'bias')
       yield _vector(bias, f'{hf}.bias', f'{gguf}.bias')
     if config.qk_norm and name != 'v':
       norm = ('attention', f'{name}_norm')
-      yield _norm(norm, f'self_attn.{name}_norm', f'{gguf}_norm')
-  yield _kernel('attention', 'o', 'self_attn.o_proj', 'attn_output')
+      yield _norm(norm, names[f'{name}_norm'], f'{gguf}_norm')
+  yield _kernel('attention', 'o', names['o'], 'attn_output')
+  if config.attention_sinks:
+    yield _vector(('attention', 'sinks'), 'self_attn.sinks', None)
   if config.o_bias:
-    yield _vector(('attention', 'o', 'bias'), 'self_attn.o_proj.bias', None)
+    yield _vector(('attention', 'o', 'bias'), f'{names["o"]}.bias', None)
 
 
 def _mlp(config: TransformerConfig) -> Iterator[Tensor]:
+  names = _names(config)
   if config.num_experts:
-    yield _kernel('mlp', 'router', 'mlp.gate', None)
+    yield _kernel('mlp', 'router', names['router'], None)
+    if config.mlp_bias:
+      yield _vector(('mlp', 'router', 'bias'), f'{names["router"]}.bias', None)
+  if config.glu_limit is not None:
+    # All experts in one tensor, which lies as ours.
+    for name in ('gate_up', 'down'):
+      for end in ('', '_bias') if config.mlp_bias else ('',):
+        hf = f'mlp.experts.{name}_proj{end}'
+        yield _vector(('mlp', f'experts_{name}{end}'), hf, None)
+    return
   for name in ('gate', 'up', 'down'):
     if config.num_experts:
       hf = f'mlp.experts.{{e}}.{name}_proj'
       yield _kernel('mlp', f'experts_{name}', hf, None, leaf=())
     else:
-      yield _kernel('mlp', name, f'mlp.{name}_proj', f'ffn_{name}')
+      yield _kernel('mlp', name, names[name], f'ffn_{name}')
       if config.mlp_bias:
-        yield _vector(('mlp', name, 'bias'), f'mlp.{name}_proj.bias', None)
+        yield _vector(('mlp', name, 'bias'), f'{names[name]}.bias', None)
 
 
 def _norms(config: TransformerConfig) -> Iterator[Tensor]:
-  yield _norm(('attention_norm',), 'input_layernorm', 'attn_norm')
-  # In Llama the norm before the MLP; with norms on both sides of a block, the
-  # one after attention.
-  after = 'post_attention_layernorm'
-  if not config.post_norms:
-    yield _norm(('mlp_norm',), after, 'ffn_norm')
-    return
-  yield _norm(('attention_post_norm',), after, None)
-  yield _norm(('mlp_norm',), 'pre_feedforward_layernorm', None)
-  yield _norm(('mlp_post_norm',), 'post_feedforward_layernorm', None)
+  names = _names(config)
+  if config.pre_norms:
+    yield _norm(('attention_norm',), names['attention_norm'], 'attn_norm')
+    yield _norm(('mlp_norm',), names['mlp_norm'], 'ffn_norm')
+  if config.post_norms:
+    for name in ('attention_post_norm', 'mlp_post_norm'):
+      yield _norm((name,), names[name], None)
 
 
 EMBED = Tensor(('embed',), 'model.embed_tokens.weight', 'token_embd.weight')
@@ -138,6 +175,28 @@ def file_names(
       yield tensor, index, name_of(tensor).format(**places)
 
 
+def pieces(
+    config: TransformerConfig,
+    name_of: Callable[[Tensor], str],
+    expected: Params,
+) -> dict[str, list[Piece]]:
+  """The tensors of a file, each with the parameters that it holds.
+
+  Args:
+    config: shape of the model.
+    name_of: the column of the table with this format's names.
+    expected: the trainer's tree; only shapes are read.
+  """
+  found: dict[str, list[Piece]] = {}
+  for tensor, index, name in file_names(config, name_of):
+    shape = at(expected, tensor.path).shape[len(index) :]
+    shape = shape[::-1] if tensor.transposed else shape
+    before = found.setdefault(name, [])
+    start = before[-1].rows.stop if before else 0
+    before.append(Piece(tensor, index, start, shape))
+  return found
+
+
 def assemble(
     config: TransformerConfig,
     name_of: Callable[[Tensor], str],
@@ -165,18 +224,20 @@ def assemble(
   Raises:
     WeightsError: a tensor is missing, unknown or of another shape.
   """
-  rows = list(file_names(config, name_of))
-  check_names({name for _, _, name in rows}, set(present), source)
   expected = shapes(config, dtype)
+  stored = pieces(config, name_of, expected)
+  check_names(set(stored), set(present), source)
   # All are checked before memory is taken: a config may ask for any amount of
   # it, tensors that are present fit into the file.
-  for tensor, index, name in rows:
-    ours = at(expected, tensor.path).shape[len(index) :]
-    check_shape(tensor, name, shape_of(name), ours, source)
+  for name, held in stored.items():
+    check_shape(name, shape_of(name), held, source)
   params = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), expected)
-  for tensor, index, name in rows:
-    value = read(name)
-    at(params, tensor.path)[index] = value.T if tensor.transposed else value
+  for name, held in stored.items():
+    whole = read(name)
+    for piece in held:
+      value = whole[piece.rows]
+      value = value.T if piece.tensor.transposed else value
+      at(params, piece.tensor.path)[piece.place] = value
   return params
 
 
@@ -191,10 +252,11 @@ def disassemble(
     dtype: in the file; None keeps the type of each array.
   """
   entries = []
-  for tensor, index, name in file_names(config, lambda t: t.hf):
-    leaf = at(params, tensor.path)
-    kind = np.dtype(dtype or leaf.dtype)
-    entries.append(Entry(name, leaf, index, tensor.transposed, kind))
+  for name, held in pieces(config, lambda t: t.hf, params).items():
+    leaves = tuple(at(params, piece.tensor.path) for piece in held)
+    tensor, place, *_ = held[0]
+    kind = np.dtype(dtype or leaves[0].dtype)
+    entries.append(Entry(name, leaves, place, tensor.transposed, kind))
   return entries
 
 
@@ -217,14 +279,10 @@ def check_names(expected: set[str], present: set[str], source: str) -> None:
 
 
 def check_shape(
-    tensor: Tensor,
-    name: str,
-    shape: Sequence[int],
-    ours: Sequence[int],
-    source: str,
+    name: str, shape: Sequence[int], held: Sequence[Piece], source: str
 ) -> None:
-  """Raises WeightsError unless a file's tensor has our parameter's shape."""
-  expected = list(ours[::-1] if tensor.transposed else ours)
+  """Raises WeightsError unless a file's tensor has the shape of its pieces."""
+  expected = [held[-1].rows.stop, *held[0].shape[1:]]
   if list(shape) != expected:
     raise WeightsError(
         f'{name!r} of {source} has shape {list(shape)}; its configuration asks'

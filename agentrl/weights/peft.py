@@ -6,6 +6,7 @@ the base model's tensors: A of `model.layers.0.self_attn.q_proj.weight` is
 and B is its `lora_B.weight`, `[out, rank]`.
 """
 
+import collections
 import json
 import pathlib
 from collections.abc import Callable, Iterable, Iterator
@@ -85,7 +86,8 @@ def save_adapter(
     companions: write more files into the same folder.
 
   Raises:
-    WeightsError: the directory has content, or the disk refuses.
+    WeightsError: the directory has content, or the disk refuses; or files of
+      the family have no matrix of its own for a target.
   """
   directory = pathlib.Path(directory)
   fields = {
@@ -186,7 +188,8 @@ def _read_config(directory: pathlib.Path, config: TransformerConfig) -> Lora:
   if fields.get('peft_type') != 'LORA':
     raise WeightsError(f'{path} does not describe a LoRA adapter.')
   _check_options(fields, path)
-  ours = {module: name for name, module in _modules(config, Lora()).items()}
+  kept = Lora(targets=tuple(_separate(config)))
+  ours = {module: name for name, module in _modules(config, kept).items()}
   listed = fields.get('target_modules')
   if (
       not isinstance(listed, list)
@@ -248,14 +251,46 @@ def _check_options(fields: dict[str, Any], path: pathlib.Path) -> None:
     )
 
 
-def _tensors(config: TransformerConfig, lora: Lora) -> Iterator[names.Tensor]:
-  """The rows of the targets' kernels."""
+def _separate(config: TransformerConfig) -> list[str]:
+  """Targets of which the family's files have a matrix for each."""
+  table = names.table(config)
+  uses = collections.Counter(tensor.hf for tensor in table)
+  single = {tensor.path for tensor in table if uses[tensor.hf] == 1}
+  return [
+      name
+      for name in LORA_TARGETS
+      if ('layers', BLOCKS[name], name, 'kernel') in single
+  ]
+
+
+def _tensors(config: TransformerConfig, lora: Lora) -> list[names.Tensor]:
+  """The rows of the targets' kernels.
+
+  Raises:
+    WeightsError: the family's files keep several targets in one matrix, whose
+      adapter would be another.
+  """
   paths = {('layers', BLOCKS[name], name, 'kernel') for name in lora.targets}
-  return (tensor for tensor in names.table(config) if tensor.path in paths)
+  found = [tensor for tensor in names.table(config) if tensor.path in paths]
+  separate = _separate(config)
+  shared = [x.path[-2] for x in found if x.path[-2] not in separate]
+  if shared:
+    raise WeightsError(
+        f'Files of family {config.family!r} have one matrix for several of'
+        f' {", ".join(shared)}, so that adapters of these cannot be written:'
+        ' export the merged model (export.adapter=False), push merged weights'
+        ' (sampler.push_lora=False), or train with'
+        f' model.lora.targets={tuple(separate)}.'
+    )
+  return found
 
 
 def modules(config: TransformerConfig, lora: Lora) -> list[str]:
-  """The targets as files and servers name them, as `q_proj`."""
+  """The targets as files and servers name them, as `q_proj`.
+
+  Raises:
+    WeightsError: as `save_adapter`.
+  """
   return sorted(_modules(config, lora).values())
 
 

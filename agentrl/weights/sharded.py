@@ -17,7 +17,7 @@ from agentrl.models.config import TransformerConfig
 from agentrl.parallel import sharding as sharding_lib
 from agentrl.parallel.sharding import Index
 from agentrl.weights import hf, names
-from agentrl.weights.names import Tensor
+from agentrl.weights.names import Piece
 
 Params = Any
 # (config, shapes of the parameters) -> their shardings; may raise.
@@ -46,26 +46,22 @@ def load_on_devices(
   shardings = place(config, shapes)
   with contextlib.ExitStack() as stack:
     stored = hf.open_tensors(directory, config, stack)
-    parts: dict[tuple[str, ...], tuple[Tensor, list[str]]] = {}
-    for tensor, _, name in names.file_names(config, lambda t: t.hf):
-      parts.setdefault(tensor.path, (tensor, []))[1].append(name)
-    names.check_names(
-        {name for _, each in parts.values() for name in each},
-        set(stored),
-        str(directory),
-    )
+    held = names.pieces(config, lambda t: t.hf, shapes)
+    names.check_names(set(held), set(stored), str(directory))
+    parts: dict[tuple[str, ...], list[tuple[str, Piece]]] = {}
+    for name, each in held.items():
+      shape = stored[name].slices().get_shape()
+      names.check_shape(name, shape, each, str(directory))
+      for piece in each:
+        parts.setdefault(piece.tensor.path, []).append((name, piece))
 
     def load_leaf(path, shape, sharding):
-      tensor, each = parts[tuple(key.key for key in path)]
+      each = parts[tuple(key.key for key in path)]
+      [_, piece], *_ = each
       # The leaf stacks all layers and experts.
-      lead = tensor.stacked + tensor.per_expert
-      slices = np.empty(shape.shape[:lead], object)
-      slices.ravel()[:] = [stored[name].slices() for name in each]
-      for name, part in zip(each, slices.ravel(), strict=True):
-        names.check_shape(
-            tensor, name, part.get_shape(), shape.shape[lead:], str(directory)
-        )
-      read = functools.partial(_read, tensor, shape, slices)
+      slices = np.empty(shape.shape[: len(piece.place)], object)
+      slices.ravel()[:] = [stored[name].slices() for name, _ in each]
+      read = functools.partial(_read, piece, shape, slices)
       return sharding_lib.shard(read, shape.shape, sharding)
 
     params = jax.tree_util.tree_map_with_path(load_leaf, shapes, shardings)
@@ -73,9 +69,16 @@ def load_on_devices(
 
 
 def _read(
-    tensor: Tensor, leaf: jax.ShapeDtypeStruct, slices: np.ndarray, index: Index
+    piece: Piece, leaf: jax.ShapeDtypeStruct, slices: np.ndarray, index: Index
 ) -> np.ndarray:
-  """The slice `index` of a leaf, read from the tensors that it stacks."""
+  """The slice `index` of a leaf, read from the tensors that it stacks.
+
+  Args:
+    piece: its place in the first of them, as in all of them.
+    leaf: shape and type of the leaf.
+    slices: the files' tensors, `[L]` or `[L, E]`; `[]` for one that is whole.
+    index: of the leaf.
+  """
   size = tuple(
       len(range(*part.indices(n)))
       for part, n in zip(index, leaf.shape, strict=True)
@@ -83,9 +86,10 @@ def _read(
   out = np.empty(size, leaf.dtype)
   lead, rest = index[: slices.ndim], index[slices.ndim :]
   rows = out.reshape(-1, *size[slices.ndim :])
+  transposed = piece.tensor.transposed
+  first, *others = rest[::-1] if transposed else rest
+  begin, end, _ = first.indices(piece.shape[0])
+  where = (slice(piece.start + begin, piece.start + end), *others)
   for row, source in zip(rows, np.ravel(slices[lead]), strict=True):
-    if tensor.transposed:
-      row[...] = source[rest[::-1]].T
-    else:
-      row[...] = source[rest]
+    row[...] = source[where].T if transposed else source[where]
   return out

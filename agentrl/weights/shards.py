@@ -33,22 +33,25 @@ class Entry:
 
   Attributes:
     name: in the file.
-    leaf: the parameter that it is part of.
-    index: its place in a stacked parameter; (): all of it.
+    leaves: the parameters that it is part of; several lie one behind the other
+      along the file's first axis.
+    index: its place in stacked parameters; (): all of them.
     transposed: files have `[out, in]`, the parameter `[in, out]`.
     dtype: in the file.
   """
 
   name: str
-  leaf: Any
+  leaves: tuple[Any, ...]
   index: tuple[int, ...]
   transposed: bool
   dtype: np.dtype
 
   @property
   def shape(self) -> tuple[int, ...]:
-    shape = self.leaf.shape[len(self.index) :]
-    return shape[::-1] if self.transposed else shape
+    shapes = [leaf.shape[len(self.index) :] for leaf in self.leaves]
+    if self.transposed:
+      shapes = [shape[::-1] for shape in shapes]
+    return (sum(shape[0] for shape in shapes), *shapes[0][1:])
 
   @property
   def num_bytes(self) -> int:
@@ -56,14 +59,18 @@ class Entry:
 
   def fetch(self) -> np.ndarray:
     """The tensor as the file has it, contiguous and on the host."""
-    if _on_host(self.leaf):
-      return self._fetch_on_host()
+    parts = [self._fetch(leaf) for leaf in self.leaves]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+  def _fetch(self, leaf: Any) -> np.ndarray:
+    if _on_host(leaf):
+      return self._fetch_on_host(leaf)
     return np.asarray(
-        _as_in_file(self.leaf, self.index, self.transposed, self.dtype)
+        _as_in_file(leaf, self.index, self.transposed, self.dtype)
     )
 
-  def _fetch_on_host(self) -> np.ndarray:
-    value = np.asarray(self.leaf)[self.index]  # no copy
+  def _fetch_on_host(self, leaf: Any) -> np.ndarray:
+    value = np.asarray(leaf)[self.index]  # no copy
     value = value.astype(self.dtype, copy=False)
     if self.transposed:
       # XLA's transpose for transfers takes half the time of its compiled one,

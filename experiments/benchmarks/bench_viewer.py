@@ -17,7 +17,6 @@ page: seconds from the address to rows in the table, in Chromium.
 long: one episode of 100 MB: seconds until its page shows a turn.
 """
 
-import contextlib
 import dataclasses
 import itertools
 import json
@@ -26,13 +25,10 @@ import pathlib
 import resource
 import shutil
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 import urllib.error
 import urllib.parse
-import urllib.request
 
 import psutil
 from absl import app, flags
@@ -40,6 +36,7 @@ from absl import app, flags
 from agentrl.data import episodes as episodes_lib
 from agentrl.types import STOP_REASONS, Episode, Message, Turn
 from agentrl.viewer.index import Index
+from experiments.benchmarks.viewers import ask, say, server
 
 _EPISODES = flags.DEFINE_integer('episodes', 200_000, 'How many.')
 _BYTES = flags.DEFINE_integer('bytes', 4096, 'Of an episode, about.')
@@ -150,13 +147,6 @@ def cpu_seconds() -> float:
   return sum(x.ru_utime + x.ru_stime for x in used)
 
 
-def say(case: str, **values) -> None:
-  shown = {
-      k: round(v, 4) if isinstance(v, float) else v for k, v in values.items()
-  }
-  print(json.dumps({'case': case, **shown}), flush=True)
-
-
 def time_index(root: pathlib.Path, size: int) -> None:
   index = Index(root)
   start, cpu = time.perf_counter(), cpu_seconds()
@@ -185,33 +175,12 @@ def time_index(root: pathlib.Path, size: int) -> None:
   )
 
 
-@contextlib.contextmanager
-def server(root: pathlib.Path):
-  """The viewer in a process of its own: the process and its address."""
-  command = ['launch.py', '--config=configs/view.py:port=0']
-  process = subprocess.Popen(
-      [sys.executable, *command, f'--workdir={root}'],
-      stdout=subprocess.PIPE,
-      text=True,
-  )
-  try:
-    yield process, process.stdout.readline().split()[-1]
-  finally:
-    process.terminate()
-    process.wait()
-    process.stdout.close()
-
-
-def ask(url: str) -> None:
-  with urllib.request.urlopen(url, timeout=120) as response:
-    response.read()
-
-
 def wait_for(url: str) -> None:
   """Returns when the server has found what the URL names."""
   while True:
     try:
-      return ask(url)
+      ask(url)
+      return
     except urllib.error.HTTPError:
       time.sleep(1)
 

@@ -18,7 +18,8 @@ errors ends with `!`.
   same: how often a policy differs from itself.
   power: how often a planned study detects the planned difference; no band where
     for k > 1 fewer than ten tasks are expected to be lost.
-  seeds: coverage of intervals over training seeds (2,000 simulations).
+  seeds: coverage of intervals over training seeds (2,000 simulations), of runs that
+    are normal, skewed, or collapse at times.
 """
 
 import functools
@@ -454,13 +455,65 @@ def seeds(rng: np.random.Generator, simulations: int) -> Iterator[Row]:
       }
 
 
+def _runs(shape: str, rng: np.random.Generator, size: Any) -> np.ndarray:
+  """Success of runs after training: what seeds of one arm may look like."""
+  usual = rng.normal(0.8, 0.05, size)
+  match shape.split():
+    case ['normal']:
+      found = usual
+    case ['skewed']:  # a long tail of runs that learn less
+      found = rng.beta(8, 1.6, size)
+    case ['collapse', probability]:
+      gone = rng.random(size) < float(probability)
+      found = np.where(gone, rng.normal(0.1, 0.05, size), usual)
+  # Of 256 tasks, as a panel has.
+  return rng.binomial(256, np.clip(found, 0, 1)) / 256
+
+
+SHAPES = ('normal', 'skewed', 'collapse 0.1', 'collapse 0.2', 'collapse 0.5')
+
+
+def shapes(rng: np.random.Generator, simulations: int) -> Iterator[Row]:
+  """Rows by shape and seeds: an arm's interval, and a difference's.
+
+  The difference is from an arm of 'normal' runs. `unseen`: of the simulations
+  that do not cover the mean, the share in which no run had collapsed.
+  """
+  for shape in SHAPES:
+    mean = float(_runs(shape, rng, 4_000_000).mean())
+    normal = float(_runs('normal', rng, 4_000_000).mean())
+    for count in (3, 5, 10, 20):
+      scores = _runs(shape, rng, (count, simulations))
+      found = training_seeds.mean_intervals(scores)
+      held = (found.low <= mean) & (mean <= found.high)
+      missed = scores[:, ~held]
+      few = min(simulations, 2_000)  # each has a bootstrap, too
+      others = _runs('normal', rng, (count, few))
+      differences = []
+      for i in range(few):
+        both = training_seeds.seed_difference(
+            {'': scores[:, i]}, {'': others[:, i]}, seed=i
+        )
+        differences.append(both.mean_low <= mean - normal <= both.mean_high)
+      row = {
+          'shape': shape,
+          'seeds': count,
+          'mean, t': share(held, 0.93),
+          'difference, Welch': share(np.array(differences), 0.93),
+          'unseen': '',
+      }
+      if shape.startswith('collapse'):
+        row['unseen'] = f'{np.mean(missed.min(0) > 0.5):.2f}'
+      yield row
+
+
 PARTS = {
     'success': (success,),
     'pieces': (pieces, returns),
     'difference': (difference,),
     'same': (same,),
     'power': (planning,),
-    'seeds': (seeds,),
+    'seeds': (seeds, shapes),
 }
 
 

@@ -323,7 +323,8 @@ class Traffic:
     self.version = version
 
   async def _push_params(self) -> str:
-    with self._next_version(carried=True) as version:
+    # Running requests compute their entries anew.
+    with self._next_version(carried=False) as version:
       tree = self._trees[version % len(self._trees)]
       # The push blocks, as it may between a training run's own steps.
       await asyncio.to_thread(lambda: asyncio.run(self._push(tree, version)))

@@ -92,6 +92,19 @@ from IPython.display import SVG
 SVG(str(OUT / 'figure.svg'))
 
 # %% [markdown]
+# ## The same as rows
+#
+# `evaluation.study` reads a whole folder: groups of seeds, pairs, tasks, curves,
+# commands. `configs/study.py` writes them as a page and as CSV or Parquet.
+
+# %%
+from agentrl import evaluation
+
+study = evaluation.study(OUT, group=['algo.name'])
+columns = ('group', 'seeds', 'before', 'mean', 'low', 'high')
+[{name: row[name] for name in columns} for row in study.groups]
+
+# %% [markdown]
 # ## What the updates did
 #
 # Entropy per token, the distance that an update moves the policy and the share of

@@ -12,6 +12,7 @@ from matplotlib import axes as axes_lib, figure as figure_lib, ticker
 from scipy import stats
 
 from agentrl.evaluation import report
+from agentrl.evaluation.chance.level import KINDS
 from agentrl.evaluation.stats import training_seeds
 from agentrl.types import Turns
 from experiments.sweeps import results
@@ -36,8 +37,9 @@ _Z = stats.norm.ppf(0.975)
 def draw(runs: Sequence[Run], path: pathlib.Path) -> None:
   """Writes the figure; a colour an arm, in all panels.
 
-  A row of panels has success, one below it the returns where parts of a task are
-  paid. Where arms differ in their horizons, a panel has these.
+  A row of panels has success, dotted lines at random actions and the expert where all
+  runs have the same, one below it the returns where parts of a task are paid. Where
+  arms differ in their horizons, a panel has these.
 
   Args:
     runs: finished ones, at least one.
@@ -71,6 +73,8 @@ def draw(runs: Sequence[Run], path: pathlib.Path) -> None:
       held_out.set_xlabel(f'{measure} on {_tasks(runs)}')
       learning.set(xlabel='rl step', ylabel=measure)
       _steps(learning)
+      if measure == results.SUCCESS:
+        _levels(held_out, runs)
       if bounds := results.BOUNDS[measure]:
         limits = bounds[0] - 0.02, bounds[1] + 0.02
         held_out.set_xlim(limits)
@@ -93,6 +97,25 @@ def draw(runs: Sequence[Run], path: pathlib.Path) -> None:
       for axes in panels[1:, 2]:
         axes.set_axis_off()
     _save(figure, path)
+
+
+def _levels(axes: axes_lib.Axes, runs: Sequence[Run]) -> None:
+  """Lines at what it takes nothing to reach, and at what can be."""
+  for kind in KINDS:
+    values = {run.chance.get(kind) for run in runs}
+    value = values.pop() if len(values) == 1 else None
+    if value is not None:
+      axes.axvline(value, color='grey', linestyle=':', linewidth=1, label=kind)
+      axes.annotate(
+          f' {kind}',
+          (value, 1.0),
+          xycoords=('data', 'axes fraction'),
+          rotation=90,
+          va='top',
+          ha='right',
+          fontsize=7,
+          color='grey',
+      )
 
 
 def draw_schedules(
@@ -193,8 +216,8 @@ def _held_out(
   if not scores:
     return
   if len(scores) > 1:
-    found = training_seeds.over_seeds({'': scores}, seed=0)
-    low, high = found.mean_low, found.mean_high
+    found = training_seeds.mean_intervals(np.array(scores))
+    low, high = found.low, found.high
     if bounds := results.BOUNDS[measure]:
       low, high = max(low, bounds[0]), min(high, bounds[1])
   else:

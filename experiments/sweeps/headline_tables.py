@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from scipy import stats
 
+from agentrl.evaluation.chance.level import NAMES
 from agentrl.evaluation.compare import comparison
 from agentrl.evaluation.stats import training_seeds
 from experiments.sweeps import results, signs, tables
@@ -49,6 +50,7 @@ def markdown(runs: Sequence[Run]) -> str:
     parts += [
         f'## {env}',
         tables.markdown(_ARMS, [_arm_row(*arm) for arm in arms.items()]),
+        *_chance(own),
         tables.markdown(_TESTS, _test_rows(arms)),
         tables.markdown(
             ' | '.join(['arm', *(f'{k} turns' for k in TURNS[env])]),
@@ -56,6 +58,17 @@ def markdown(runs: Sequence[Run]) -> str:
         ),
     ]
   return '\n\n'.join([*parts, _NOTE.format(target=TARGET)]) + '\n'
+
+
+def _chance(runs: Sequence[Run]) -> Iterator[str]:
+  """A line with random actions and the expert, where they were played."""
+  cells = [
+      f'{NAMES[kind]} {cell}'
+      for kind in tables.chance_kinds(runs)
+      if (cell := tables.chance_cell(runs, kind))
+  ]
+  if cells:
+    yield f'On the same tasks: {", ".join(cells)}.'
 
 
 def tokens_to(run: Run, target: float) -> float | None:

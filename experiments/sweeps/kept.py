@@ -3,9 +3,12 @@ r"""Keeps finished runs of recipes beside a page, and draws what they reached.
     python -m experiments.sweeps.kept --page=experiments/2026-12-pretrained \
         --add=babyai=runs/babyai-0 --add=babyai=runs/babyai-1
     python -m experiments.sweeps.kept --page=experiments/2026-12-pretrained
+    python -m experiments.sweeps.kept --page=experiments/2026-12-asynchrony \
+        --unpack=runs/asynchrony
 
 See `pages` for what is kept of a run. `PAGE/table.md` and `PAGE/figure.svg` are those
-of a sweep, an arm a recipe.
+of a sweep, an arm a recipe. With `--unpack` nothing is drawn: the runs become workdirs
+without texts, for the viewer and `configs/study.py`.
 """
 
 import pathlib
@@ -15,12 +18,16 @@ from absl import app, flags
 
 from agentrl.errors import AgentrlError, ConfigError
 from agentrl.runtime import workdir as workdir_lib
-from experiments.sweeps import pages
+from experiments.sweeps import pages, unpacked
 from experiments.sweeps.cells import SEED, Cell
 
 _PAGE = flags.DEFINE_string('page', None, 'Folder of the page.', required=True)
 _ADD = flags.DEFINE_multi_string(
     'add', [], 'ARM=WORKDIR of a finished run of a recipe.'
+)
+
+_UNPACK = flags.DEFINE_string(
+    'unpack', None, 'Folder that gets a workdir for each run of the page.'
 )
 
 
@@ -46,6 +53,10 @@ def main(argv):
       if not equals:
         raise ConfigError(f'--add is ARM=WORKDIR, got {text!r}.')
       print(add(page, arm, pathlib.Path(workdir)))
+    if _UNPACK.value is not None:
+      for folder in unpacked.write(page, pathlib.Path(_UNPACK.value)):
+        print(folder)
+      return
   except AgentrlError as error:
     sys.exit(f'{type(error).__name__}: {error}')
   # Imported late: matplotlib takes a second, and a refusal should not.

@@ -18,6 +18,7 @@ from agentrl.config import modes, reading
 from agentrl.config.build import MIXTURE
 from agentrl.errors import ConfigError
 from agentrl.evaluation.compare.comparison import Values
+from agentrl.evaluation.studies import arms
 from agentrl.runtime import workdir as workdir_lib
 from experiments.sweeps import folder, results
 from experiments.sweeps.cells import Cell
@@ -34,8 +35,12 @@ _METRICS = (
     'rollout/turns_mean',
     'rollout/completion_tokens',
     'rollout/task_stage',
+    'rollout/staleness_mean',
+    'rollout/staleness_max',
+    'sampler/kl',
     'policy/entropy',
     'policy/approx_kl',
+    'policy/clip_fraction',
     'train/tokens',
     'train/updates',
     'train/learnt_share',
@@ -43,13 +48,14 @@ _METRICS = (
     'time/step_s',
     'time/collect_s',
     'time/update_s',
+    'time/sampler_idle_s',
     'time/memory_gib',
     'eval/success',
+    'eval_before/success',
     'eval_small/success',
 )
 # Of an episode, as columns.
 _MEASURES = (results.SUCCESS, results.RETURN, results.TURNS)
-_OF_THE_MACHINE = ('compile_cache', 'agent.date')
 _DIGITS = 4  # of a metric that is no count
 
 
@@ -65,6 +71,9 @@ def write(
   config = workdir_lib.read_record(workdir / workdir_lib.CONFIG)
   if not folder.finished(workdir, config):
     raise ConfigError(f'{workdir} is not finished: the same command goes on.')
+  model = pathlib.Path(config['model']['name'])
+  if model.is_absolute():  # a warm start; where it is means nothing elsewhere
+    config['model']['name'] = str(pathlib.Path(*model.parts[-3:]))
   members = results.members(config)
   columns = [
       f'{member}/{name}'.lstrip('/') for member in members for name in _METRICS
@@ -152,7 +161,7 @@ def _compared(config: Mapping[str, Any]) -> dict[str, Any]:
   found = reading.usual(config) | modes.flat(config, leaves)
   if os.path.isabs(found['model.name']):  # of a warm start
     del found['model.name']
-  return {k: v for k, v in found.items() if k not in _OF_THE_MACHINE}
+  return {k: v for k, v in found.items() if k not in arms.OF_THE_MACHINE}
 
 
 def has(page: pathlib.Path, cell: Cell) -> bool:

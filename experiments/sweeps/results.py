@@ -15,6 +15,7 @@ from typing import Any
 from agentrl import envs, metrics as metrics_lib
 from agentrl.config import mixture
 from agentrl.data import episodes as episodes_lib
+from agentrl.evaluation.chance.level import KINDS
 from agentrl.evaluation.compare.comparison import Values
 from agentrl.evaluation.stats import intervals
 from agentrl.evaluation.stats.intervals import Interval
@@ -70,6 +71,19 @@ class Run:
   def after(self) -> Mapping[str, float] | None:
     """The evaluation at the end; None without one."""
     return self.summary['eval'].get('after')
+
+  @property
+  def chance(self) -> Mapping[str, float]:
+    """Success of random actions and the expert on its panel, by kind.
+
+    Without those that the environment lacks, or that were not played.
+    """
+    found = self.summary.get('chance', {})
+    return {
+        kind: found[kind]['mean']
+        for kind in KINDS
+        if found.get(kind) and found[kind]['mean'] is not None
+    }
 
   def column(self, metric: str) -> list[float]:
     """The values of a metric, of the steps that have it."""
@@ -186,17 +200,18 @@ def _of_member(run: Run) -> Run:
   member = run.member
   others = tuple(f'{name}/' for name in run.config['mixture'])
   own = f'{member}/'
-  evaluations = run.summary['eval'].items()
+  named = lambda summaries: {
+      name.removesuffix(f'/{member}'): found
+      for name, found in summaries.items()
+      if name.endswith(f'/{member}')
+  }
   return dataclasses.replace(
       run,
       config=mixture.of_member(run.config, member),
       summary={
           **run.summary,
-          'eval': {
-              name.removesuffix(f'/{member}'): found
-              for name, found in evaluations
-              if name.endswith(f'/{member}')
-          },
+          'eval': named(run.summary['eval']),
+          'chance': named(run.summary.get('chance', {})),
       },
       metrics=[
           {

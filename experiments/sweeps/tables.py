@@ -7,7 +7,10 @@ where parts of a task are paid, so are their returns.
 import statistics
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from agentrl.errors import PanelError
+from agentrl.evaluation.chance.level import KINDS
 from agentrl.evaluation.compare import comparison
 from agentrl.evaluation.stats import training_seeds
 from agentrl.evaluation.stats.intervals import Interval
@@ -33,15 +36,20 @@ def of_runs(runs: Sequence[Run], *, compared: bool = True) -> str:
   if not runs:
     return 'No run is finished.\n'
   found = arms(runs)
+  kinds = chance_kinds(runs)
   parts = [
       markdown(_RUN, map(_run_row, runs)),
-      markdown(_ARM, map(_arm_row, found)),
+      markdown(
+          ' | '.join([_ARM, *kinds]), [_arm_row(arm, kinds) for arm in found]
+      ),
       (
           'Intervals (95%) over tasks are about these very policies on other'
           ' tasks of the kind, and count templates where tasks of one succeed'
           ' and fail together; those over seeds are about other runs of the arm'
           ' (t, two runs at least). Memory is the most that the trainer held'
           ' after a step, without the servers of environments.'
+          + ' Random and expert: success of these on the same tasks.'
+          * bool(kinds)
       ),
       *_gains_and_tests(found, SUCCESS, compared),
   ]
@@ -101,7 +109,19 @@ def _run_row(run: Run) -> list[str]:
   ]
 
 
-def _arm_row(arm: Arm) -> list[str]:
+def chance_kinds(runs: Sequence[Run]) -> list[str]:
+  """Those of random actions and the expert that some run has played."""
+  return [kind for kind in KINDS if any(kind in run.chance for run in runs)]
+
+
+def chance_cell(runs: Sequence[Run], kind: str) -> str:
+  """Success of random actions or the expert; '' where runs had other panels."""
+  values = {run.chance.get(kind) for run in runs}
+  [value] = values if len(values) == 1 else [None]
+  return '' if value is None else f'{value:.3f}'
+
+
+def _arm_row(arm: Arm, kinds: Sequence[str]) -> list[str]:
   before = [run.before['mean'] for run in arm.runs if run.before]
   found = arm.interval(arm.values(), SUCCESS)
   return [
@@ -111,6 +131,7 @@ def _arm_row(arm: Arm) -> list[str]:
       mean_cell(arm.scores()),
       _ends(found.low, found.high) if found else '',
       _over_seeds(arm.scores()),
+      *(chance_cell(arm.runs, kind) for kind in kinds),
   ]
 
 
@@ -140,10 +161,10 @@ def _disjoint(
 def _over_seeds(scores: Sequence[float], form: str = '.3f') -> str:
   if len(scores) < 2:
     return ''
-  if len(set(scores)) == 1:
+  found = training_seeds.mean_intervals(np.array(scores))
+  if not np.isfinite(found.low):
     return 'all equal'  # which is no certainty
-  found = training_seeds.over_seeds({'': scores}, seed=0)
-  return _ends(found.mean_low, found.mean_high, form)
+  return _ends(float(found.low), float(found.high), form)
 
 
 def _gain(arm: Arm, measure: str) -> list[str] | None:

@@ -300,6 +300,16 @@ SURROGATES = {
         dict(surrogate='cispo', clip_low=0.5, clip_high=0.3),
         dict(clip_ratio_low=0.5, clip_ratio_high=0.3),
     ),
+    'dppo_tv': (
+        'dppo_tv',
+        dict(surrogate='dppo_tv', clip_low=0.02, clip_high=0.03),
+        dict(clip_ratio_low=0.02, clip_ratio_high=0.03),
+    ),
+    'dppo_kl': (
+        'dppo_kl',
+        dict(surrogate='dppo_kl', clip_low=0.002, clip_high=0.003),
+        dict(clip_ratio_low=0.002, clip_ratio_high=0.003),
+    ),
 }
 
 
@@ -308,6 +318,8 @@ SURROGATES = {
 def test_policy_losses(verl, name, aggregation):
   verl_name, hyperparams, config = SURROGATES[name]
   batch = random_batch(4)
+  # Random ones may be above 0, of which there is no KL.
+  batch = batch.replace(old_logprobs=np.minimum(batch.old_logprobs, -0.01))
   given = policy_arguments(batch)
   config = ActorConfig(
       **config,
@@ -405,6 +417,64 @@ def test_truncated_importance(verl):
 
   metrics = compare(batch, ours(batch, importance_cap=1.1), evaluate)
   assert 0.1 < metrics['correction/capped'] < 0.9
+
+
+@pytest.mark.parametrize(
+    ('hyperparams', 'theirs'),
+    [
+        (
+            dict(importance_low=0.9, importance_cap=1.1),
+            dict(rollout_is='token', rollout_is_threshold='0.9_1.1'),
+        ),
+        (
+            dict(sequence_cap=1.05),
+            dict(rollout_is='sequence', rollout_is_threshold=1.05),
+        ),
+    ],
+    ids=['icepop', 'sequence'],
+)
+def test_other_importance_weights(verl, hyperparams, theirs):
+  batch = random_batch(6)
+  given = policy_arguments(batch)
+  gap = given['old_log_prob'] - tensor(batch.sampler_logprobs)
+  weights, _ = verl.correction.compute_rollout_correction_weights(
+      gap, given['response_mask'], **theirs
+  )
+
+  def evaluate(logprobs):
+    return verl.core.get_policy_loss_fn('vanilla')(
+        log_prob=logprobs,
+        config=ActorConfig(),
+        rollout_is_weights=weights,
+        **given,
+    )[0]
+
+  metrics = compare(batch, ours(batch, **hyperparams), evaluate)
+  [capped] = [x for name, x in metrics.items() if name.endswith('capped')]
+  assert 0.1 < capped < 0.9
+
+
+@pytest.mark.parametrize(
+    ('name', 'most', 'theirs', 'threshold'),
+    [
+        ('k3_mask', 0.01, 'seq_mean_k3', '0.01'),
+        # The largest k2 of an episode: half of a squared log-ratio.
+        ('outlier_mask', 1.4, 'seq_max_k2', str(np.log(1.4) ** 2 / 2)),
+    ],
+)
+def test_masks_of_episodes(verl, name, most, theirs, threshold):
+  batch = random_batch(1)
+  mask = batch.completion_mask
+  gap = tensor(batch.old_logprobs) - tensor(batch.sampler_logprobs)
+  kept, _ = verl.correction.compute_rollout_rejection_mask(
+      gap, tensor(mask), theirs, threshold
+  )
+  found = getattr(correction, name)(
+      batch.old_logprobs, batch.sampler_logprobs, mask, batch, most=most
+  )
+  np.testing.assert_array_equal(found & mask, kept.numpy() > 0)
+  dropped = mask & ~np.asarray(found)
+  assert dropped.any() and (np.asarray(found) & mask).any()
 
 
 @SEEDS

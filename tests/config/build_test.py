@@ -32,6 +32,7 @@ NEEDED = {
     'export': {'checkpoint.path': 'run'},
     'compare': {'compare.plan': True, 'plan.rate': 0.5},
     'doctor': {'doctor.config': 'c.py'},
+    'study': {'study.folder': 'runs'},
 }
 
 

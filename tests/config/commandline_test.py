@@ -148,7 +148,7 @@ def test_a_section_is_over_its_defaults_whatever_the_order():
         ('horizon.turns=(1', "is a list of whole numbers, got '(1'"),
         ('mesh.offload=(a,b)', "got '(a,b)'; a list is written as in ("),
         ('optim=3', 'optim is a section with the fields lr, name, '),
-        ('optim=3', 'warmup_steps, got 3.'),
+        ('optim=3', 'simulated_s, got 3.'),
         ("optim={'lr': 'x'}", "optim.lr is a number, got 'x'"),
         ("optim={'lr': None}", 'optim.lr is a number, got None'),
         (

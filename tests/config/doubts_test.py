@@ -68,3 +68,13 @@ def test_episodes_that_wait_for_a_simulator():
   [line] = found(sciworld_laptop, **{'rollout.concurrency': 16})
   assert 'share env.options.simulators=4' in line
   assert 'Set rollout.concurrency=4.' in line
+
+
+def test_determinism_that_repeats_nothing():
+  ahead = {
+      'rollout.ahead': 1,
+      'algo.ratio': 'sampler',
+      'sampler.deterministic': True,
+  }
+  [line] = found(quickstart, **ahead)
+  assert 'With rollout.ahead=1 the same command repeats no run' in line

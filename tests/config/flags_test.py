@@ -20,6 +20,7 @@ ARGUMENTS = {
     'compare': ':a=x,b=y',
     'export': ':run=x',
     'inspect': ':episodes=x',
+    'study': ':folder=x',
 }
 FILES = {
     path.stem: f'{path}{ARGUMENTS.get(path.stem, "")}'
@@ -31,7 +32,7 @@ FILES = {
 SINGLY = (
     *('babyai_agentevol', 'babyai_dpo', 'babyai_sft', 'compare', 'doctor'),
     *('evaluate', 'export', 'inspect', 'quickstart', 'serve_env'),
-    *('serve_policy', 'view'),
+    *('serve_policy', 'study', 'view'),
 )
 SIBLINGS = [name for name in FILES if name not in SINGLY]
 SERVERS = {'sampler.kind': 'sglang', 'sampler.urls': ('http://127.0.0.1:1',)}
@@ -67,6 +68,8 @@ BESIDE = {
         'horizon.tokens': 1e6,
     },
     'horizon.tokens': {'horizon.every': 0},
+    # Stages are of the order that has them.
+    ('tasks.order', 'shuffled'): {'tasks.stages': ()},
     # Evaluations that a horizon follows have to come.
     'horizon.metric': {'horizon.every': 0, **EVALUATED},
     # A budget that is smaller than the context.
@@ -77,6 +80,8 @@ BESIDE = {
     # One range.
     'algo.sequence_low': {'algo.sequence_high': 2.0},
     'algo.sequence_high': {'algo.sequence_low': 0.5},
+    # Old samples need a correction.
+    'rollout.ahead': {'algo.ratio': 'sampler'},
     # Pairs come from files or from exploring.
     'pairs.files': {'explore.tasks': 0, 'pairs.with_expert': False},
     # One of three says where servers are; a router's may be on other hosts.
@@ -165,7 +170,8 @@ def owners_of(leaf):
   if not path.startswith(('algo.', 'env.options.')):
     return ()
   owners = _owners(path)
-  return () if len(owners) == len(ONLINE) else owners
+  everyone = ONLINE if path.startswith('algo.') else ENVS
+  return () if len(owners) == len(everyone) else owners
 
 
 def chooser_of(leaf):

@@ -32,6 +32,7 @@ from agentrl.modes import (
     serve_env,
     serve_policy,
     sft,
+    study,
     train,
     view,
 )
@@ -55,6 +56,7 @@ MODULES = dict(
     inspect=inspect,
     serve_env=serve_env,
     serve_policy=serve_policy,
+    study=study,
     view=view,
 )
 # Copies, prints and comparisons ask for every field and use none.
@@ -284,8 +286,15 @@ def elsewhere(config, url, env_url, directory):
   if 'horizon' in config:
     config.horizon = dict(kind='token_budget', turns=(2,), tokens=100.0)
     config.algo = dict(
-        name='gigpo', minibatches=2, sequence_low=0.5, sequence_high=2.0
+        name='gigpo',
+        minibatches=2,
+        importance_low=0.1,
+        importance_cap=5.0,
+        sequence_low=0.5,
+        sequence_high=2.0,
     )
+    config.num_steps = 2
+    config.rollout.update(ahead=1, max_staleness=2)
   return config
 
 
@@ -316,6 +325,9 @@ def read_by_runs(directory):
   config.eval.update(every=1, horizon=2)
   config.algo.update(kl_coef=0.1, kl_target=0.1)
   played = recorder.run(config)
+  config.rollout.recorded = str(played)
+  config.eval.update(num_tasks=0, every=0)
+  recorder.run(config)
 
   config = config_lib.defaults('evaluate')
   config.model.name, config.eval.num_tasks = str(base), 2
@@ -338,6 +350,9 @@ def read_by_runs(directory):
   config.doctor.config = 'configs/none.py'
   with pytest.raises(SystemExit):
     recorder.run(config)
+  config = config_lib.defaults('study')
+  config.study.folder = str(directory)
+  recorder.run(config)
   config = config_lib.defaults('inspect')
   config.inspect.episodes = str(played / 'episodes' / 'train' / '000000.jsonl')
   recorder.run(config)

@@ -7,7 +7,7 @@ import pytest
 
 from agentrl.algos.hyperparams import ONLINE
 from agentrl.config import defaults, read
-from configs import babyai_grpo, quickstart, textcraft_grpo
+from configs import algorithms, babyai_grpo, quickstart, textcraft_grpo
 from tests import variants
 from tests.config.refusals import refusal, set_fields
 
@@ -56,7 +56,7 @@ HELD_OUT = dict(kind='success', turns=(3, 6), metric='eval')
         ),
         (
             dict(name='grpo', minibatches=2, surrogate='cispo', dual_clip=3.0),
-            'clips no token',
+            'only algo.surrogate=clip',
         ),
         (dict(name='grpo', minibatches=2, dual_clip=1.0), 'above 1'),
         (dict(name='grpo', normalise_std=False, ddof=0), 'divides by nothing'),
@@ -453,3 +453,37 @@ def test_attempts_are_episodes_of_a_group():
       'minibatches=5 exceed the 4 episodes .* agent.reflect.attempts',
       said(**fields, algo__minibatches=5),
   )
+
+
+@pytest.mark.parametrize('name', algorithms.CORRECTIONS)
+def test_corrections_by_name_allow_for_old_samples(name):
+  algo = algorithms.get('grpo', minibatches=2, **algorithms.CORRECTIONS[name])
+  config = read(changed(rollout__ahead=1, num_steps=9, algo=algo))
+  assert config.rollout.staleness_bound == 3 and config.algo.corrects
+
+
+@pytest.mark.parametrize(
+    'fields, message',
+    [
+        (
+            dict(rollout__ahead=1),
+            "no ratio would be clipped. Set algo.ratio='sampler'",
+        ),
+        (
+            dict(rollout__ahead=3, rollout__max_staleness=2),
+            'max_staleness=2 is below rollout.ahead=3',
+        ),
+        (dict(rollout__max_staleness=3), 'nothing is played ahead'),
+        (
+            dict(rollout__ahead=2, algo=dict(ratio='sampler')),
+            'more than follow the first of num_steps=2',
+        ),
+        (
+            dict(algo=dict(importance_low=2.0, importance_cap=1.0)),
+            'importance_cap must be above 2.0',
+        ),
+        (dict(algo=dict(importance_low=0.5)), 'the upper bound, is None'),
+    ],
+)
+def test_old_samples_are_refused_without_a_way_to_use_them(fields, message):
+  assert message in said(**fields)

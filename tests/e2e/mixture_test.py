@@ -120,6 +120,14 @@ def test_each_member_is_evaluated_on_its_own_panel(runs):
   names = ('untrained', 'before', 'step_2', 'after')
   expected = [f'{name}/{member}' for name in names for member in WEIGHTS]
   assert list(summary['eval']) == expected
+  levels = summary['chance']
+  assert list(levels) == [
+      f'{kind}/{member}' for member in WEIGHTS for kind in ('random', 'expert')
+  ]
+  # Two attempts at each of two tasks.
+  assert {level['n'] for level in levels.values()} == {4}
+  resumed = json.loads((runs.resumed / 'summary.json').read_text())
+  assert resumed['chance'] == levels
   metrics = lines(runs.whole / 'metrics.jsonl')
   for member in WEIGHTS:
     after = summary['eval'][f'after/{member}']

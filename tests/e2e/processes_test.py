@@ -85,6 +85,42 @@ def test_two_processes_train_as_one_and_continue(tmp_path):
   assert json.loads((two / 'summary.json').read_text())['steps'] == 3
 
 
+# The rule itself is in tests/rollout/ahead_test.py, with two processes as well.
+@pytest.mark.slow
+@pytest.mark.extra
+def test_two_processes_play_ahead_what_one_plays_in_turns(tmp_path):
+  one, two = tmp_path / 'one', tmp_path / 'two'
+  # No parameter moves, so that episodes follow from their seeds.
+  flags = (
+      *(*FLAGS, *EMBEDDED, '--config.algo.ratio=sampler'),
+      *('--config.optim.lr=1e-30', '--config.eval.num_tasks=0'),
+      *('--config.horizon.turns=(2, 2)', '--config.rollout.group_size=2'),
+  )
+  start = lambda workdir, steps, *more, processes: eight_devices.run(
+      command(
+          *(workdir, *flags, f'--config.num_steps={steps}', *more),
+          config=QUICKSTART,
+      ),
+      processes=processes,
+  )
+  start(one, 4, processes=1)
+  ahead = ('--config.rollout.ahead=1', '--config.checkpoint.every=1')
+  start(two, 3, *ahead, processes=2)
+  start(two, 4, *ahead, processes=2)  # goes on with what was ahead
+
+  def episodes(run):
+    return sorted(
+        (e['episode_id'], e['task_id'], e['seed'], e['tokens'])
+        for step in range(4)
+        for e in lines(run / 'episodes' / 'train' / f'{step:06}.jsonl')
+    )
+
+  assert episodes(two) == episodes(one)
+  metrics = lines(two / 'metrics.jsonl')
+  assert [line['step'] for line in metrics] == [0, 1, 2, 3]
+  assert max(line['rollout/staleness_max'] for line in metrics) in (1, 2, 3)
+
+
 @pytest.mark.slow
 def test_a_process_that_is_gone_is_named_with_the_way_on(tmp_path):
   run, said = tmp_path / 'run', tmp_path / 'said'

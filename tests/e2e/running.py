@@ -13,6 +13,7 @@ from tensorboard.backend.event_processing.event_accumulator import (
 )
 
 from agentrl.data import episodes as episodes_lib
+from agentrl.runtime import starts
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 # What a clock says, and how much of the same replies was cached already.
@@ -105,14 +106,18 @@ def export(run_dir, folder):
 def check_finished(workdir, *flags, config):
   """A run that has ended, started once more, measures nothing again."""
   files = [*workdir.glob('*.jsonl'), *workdir.glob('episodes/**/*.jsonl')]
+  files.remove(workdir / starts.FILE)
+  begun = len(starts.read(workdir))
   before = {path: path.read_bytes() for path in files}
-  evals = summary_of(workdir)['eval']
+  evals, levels = (summary_of(workdir)[x] for x in ('eval', 'chance'))
   points = tensorboard_points(workdir)
   said = finish(workdir, *flags, config=config)
   assert 'as evaluated before' in ' '.join(said.split())
+  assert len(starts.read(workdir)) == begun + 1
   for path, data in before.items():
     assert path.read_bytes() == data, path
   assert summary_of(workdir)['eval'] == evals
+  assert summary_of(workdir)['chance'] == levels
   assert tensorboard_points(workdir) == points
 
 

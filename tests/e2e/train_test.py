@@ -96,6 +96,14 @@ def test_a_run_leaves_its_record_behind(runs):
     for result in summary[panel].values():
       assert 0 <= result['low'] <= result['mean'] <= result['high'] <= 1
       assert result['n'] == size
+  for panel, size in (('chance', 4), ('chance_small', 2)):
+    assert list(summary[panel]) == ['random', 'expert']
+    assert [level['n'] for level in summary[panel].values()] == [size, size]
+    levels = [level['panel'] for level in summary[panel].values()]
+    assert (
+        levels
+        == [summary[panel.replace('chance', 'eval')]['after']['panel']] * 2
+    )
   metrics = lines(runs.whole / 'metrics.jsonl')
   assert [line['step'] for line in metrics] == [0, 1, 2]
   for name, line in (('before', metrics[0]), ('untrained', metrics[0])):
@@ -149,6 +157,8 @@ def test_a_killed_run_continues_as_if_nothing_had_happened(runs):
   config = json.loads((runs.whole / 'config.json').read_text())
   expected = len(resumed) * config['algo']['minibatches']
   assert [summary['updates'] for summary in summaries] == [expected] * 2
+  for panel in ('chance', 'chance_small'):
+    assert summaries[0][panel] == summaries[1][panel]
   one, other = summaries
   for name in ('eval', 'eval_small', 'best'):
     assert one[name] == other[name], name
@@ -189,6 +199,7 @@ def test_a_finished_run_plays_nothing_again_and_goes_on_from_there(
   after = summary_of(run)
   names = ['untrained', 'before', 'step_2', 'step_3', 'after']
   assert list(after['eval']) == names
+  assert after['chance'] == before['chance']
   for panel in ('eval', 'eval_small'):
     assert after[panel]['step_3'] == before[panel]['after']
   rates = {k: x['mean'] for k, x in after['eval'].items() if k != 'untrained'}

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -10,14 +11,7 @@ import pytest
 
 pytestmark = pytest.mark.slow
 ROOT = pathlib.Path(__file__).parents[2]
-OWN = """
-from agentrl.config import defaults
-
-def get_config():
-  config = defaults('train')
-  config.num_steps = 7
-  return config
-"""
+OWN = ROOT / 'experiments' / '2026-12-own-project'
 
 
 @pytest.fixture(scope='module')
@@ -73,10 +67,28 @@ def test_a_wheel_trains_the_quickstart(python, tmp_path):
   assert str(ROOT) not in said
 
 
-def test_a_config_of_ones_own_is_read(python, tmp_path):
-  (tmp_path / 'mine.py').write_text(OWN)
-  said = run(python, tmp_path, '--config=mine.py', '--dry_run')
-  assert 'num_steps' in said
+def test_a_project_of_ones_own_trains_with_fewer_than_150_lines(
+    python, tmp_path
+):
+  files = [path for path in OWN.iterdir() if path.name != 'README.md']
+  for file in files:
+    shutil.copy(file, tmp_path)
+  assert sum(len(file.read_text().splitlines()) for file in files) < 150
+  said = run(
+      python,
+      tmp_path,
+      '--config=config.py',
+      '--workdir=run',
+      '--config.num_steps=2',
+      '--config.warmstart.episodes=16',
+      '--config.warmstart.epochs=1',
+      '--config.rollout.tasks_per_step=2',
+      '--config.rollout.group_size=2',
+      '--config.eval.num_tasks=4',
+  )
+  assert 'after: success' in said
+  lines = (tmp_path / 'run' / 'success.csv').read_text().splitlines()
+  assert [line.partition(',')[0] for line in lines] == ['0', '1']
 
 
 def test_a_wheel_names_what_it_needs(python):

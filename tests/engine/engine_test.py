@@ -283,7 +283,16 @@ def test_new_weights_take_over_between_two_tokens(
   assert engine.stats()['num_compiled_programs'] == compiled
   # What follows is scored by the new weights alone, with nothing of the old.
   after = ask(engine, prompt, max_new_tokens=8).result(TIMEOUT)
-  assert after.cached_tokens == 0 and after.spans == (('7', 0, 8),)
+  assert after.spans == (('7', 0, 8),) and result.num_retractions == 1
+  for answer, first in ((result, swap), (after, 0)):
+    table = other_model.logprobs([*prompt, *answer.output_ids])
+    expected = [
+        table[len(prompt) - 1 + i, token]
+        for i, token in enumerate(answer.output_ids)
+    ]
+    np.testing.assert_allclose(
+        answer.output_logprobs[first:], expected[first:], atol=1e-5
+    )
   np.testing.assert_allclose(
       after.output_logprobs, scores(other_model, prompt, after), atol=1e-5
   )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from agentrl.models import transformer
-from agentrl.models.config import FULL, SLIDING
+from agentrl.models.config import ALL_HEADS, FULL, SLIDING
 from tests import tiny
 from tests.engine.talking import GREEDY, once
 
@@ -28,14 +28,77 @@ EXPERTS = dict(
     **tiny.EXPERTS,
 )
 QWEN2 = dict(family='qwen2', qkv_bias=True, tie_embeddings=False)
-KINDS = {'gemma3_text': GEMMA, 'qwen3_moe': EXPERTS, 'qwen2': QWEN2}
+OLMO3 = dict(
+    family='olmo3',
+    num_layers=3,
+    layer_types=[SLIDING, FULL, SLIDING],
+    sliding_window=5,
+    rope_local_theta=100.0,
+    qk_norm=ALL_HEADS,
+    pre_norms=False,
+    post_norms=True,
+)
+GLM4 = dict(
+    family='glm4',
+    head_dim=8,
+    partial_rotary_factor=0.5,
+    rope_interleaved=True,
+    post_norms=True,
+)
+MINISTRAL3 = dict(
+    family='ministral3',
+    rope_scaling=dict(
+        kind='yarn', factor=4.0, original_max_positions=8, query_beta=0.5
+    ),
+)
+GRANITE = dict(
+    family='granite',
+    embedding_multiplier=3.0,
+    residual_multiplier=0.5,
+    attention_multiplier=0.3,
+    logits_scaling=0.5,
+)
+GPT_OSS = dict(
+    family='gpt_oss',
+    layer_types=[SLIDING, FULL],
+    sliding_window=5,
+    qkv_bias=True,
+    o_bias=True,
+    mlp_bias=True,
+    attention_sinks=True,
+    norm_topk_prob=True,
+    glu_limit=0.5,
+    **tiny.EXPERTS,
+)
+KINDS = {
+    'gemma3_text': GEMMA,
+    'qwen3_moe': EXPERTS,
+    'qwen2': QWEN2,
+    'olmo3': OLMO3,
+    'glm4': GLM4,
+    'ministral3': MINISTRAL3,
+    'granite': GRANITE,
+    'gpt_oss': GPT_OSS,
+}
 ARCHITECTURES = {
+    'olmo3': 'Olmo3ForCausalLM',
+    'glm4': 'Glm4ForCausalLM',
+    'ministral3': 'Ministral3ForCausalLM',
+    'granite': 'GraniteForCausalLM',
+    'gpt_oss': 'GptOssForCausalLM',
     'gemma3_text': 'Gemma3ForCausalLM',
     'qwen3_moe': 'Qwen3MoeForCausalLM',
     'qwen2': 'Qwen2ForCausalLM',
 }
+# More than one of the matrices that GLM has in one.
+ROWS = tiny.CONFIG.intermediate_size + 2
 # A tensor of each that Llama does not have, or has elsewhere.
 NAMES = {
+    'olmo3': 'model.layers.2.self_attn.k_norm.weight',
+    'glm4': 'model.layers.1.mlp.gate_up_proj.weight',
+    'ministral3': 'model.layers.1.self_attn.q_proj.weight',
+    'granite': 'model.layers.0.mlp.up_proj.weight',
+    'gpt_oss': 'model.layers.1.mlp.experts.gate_up_proj',
     'gemma3_text': 'model.layers.2.post_feedforward_layernorm.weight',
     'qwen3_moe': 'model.layers.1.mlp.experts.3.down_proj.weight',
     'qwen2': 'model.layers.1.self_attn.k_proj.bias',
@@ -45,7 +108,15 @@ NAMES = {
 def find(params, name):
   """The tensor called `name`, as a file has it, out of trainer parameters."""
   layers = params['layers']
+  kernel = lambda block, name, i: layers[block][name]['kernel'][i].T
   return {
+      'olmo3': lambda: layers['attention']['k_norm']['scale'][2],
+      'glm4': lambda: np.concatenate(
+          [kernel('mlp', 'gate', 1), kernel('mlp', 'up', 1)]
+      ),
+      'ministral3': lambda: kernel('attention', 'q', 1),
+      'granite': lambda: kernel('mlp', 'up', 0),
+      'gpt_oss': lambda: layers['mlp']['experts_gate_up'][1],
       'gemma3_text': lambda: layers['mlp_post_norm']['scale'][2],
       'qwen3_moe': lambda: layers['mlp']['experts_down'][1, 3].T,
       'qwen2': lambda: layers['attention']['k']['bias'][1],
@@ -54,7 +125,16 @@ def find(params, name):
 
 @pytest.mark.parametrize(
     'name',
-    ['gemma3_text', 'qwen3_moe', pytest.param('qwen2', marks=pytest.mark.slow)],
+    [
+        'gemma3_text',
+        'qwen3_moe',
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in (
+                *('qwen2', 'olmo3', 'glm4', 'ministral3', 'granite', 'gpt_oss'),
+            )
+        ),
+    ],
 )
 def test_samples_have_the_trainer_s_logprobs(name):
   config = dataclasses.replace(tiny.CONFIG, **KINDS[name])
@@ -94,12 +174,12 @@ def test_samples_have_the_trainer_s_logprobs(name):
     _, weight = once(
         engine,
         'get_weights_by_name',
-        {'name': NAMES[name], 'truncate_size': 3},
+        {'name': NAMES[name], 'truncate_size': ROWS},
     )
   assert next_reply['meta_info']['cached_tokens'] > len(prompt)
   assert info['model_type'] == name
   assert info['architectures'] == [ARCHITECTURES[name]]
-  np.testing.assert_array_equal(weight, find(params, name)[:3])
+  np.testing.assert_array_equal(weight, find(params, name)[:ROWS])
   tokens = np.array([turn + next_reply['output_ids']], np.int32)
   hidden = module.apply(
       {'params': params}, tokens, np.arange(tokens.size)[None]

@@ -29,8 +29,8 @@ from agentrl.errors import EnvError
 from agentrl.rollout.env_server import EnvServer
 
 ROOT = pathlib.Path(__file__).parents[2]
-# Their tasks are a file of the user's.
-OF_A_FILE = {'mcp', 'program'}
+# Their tasks are a file of the user's, or their server is.
+OF_A_FILE = {'mcp', 'openenv', 'program', 'verifiers', *envs.AGENTGYM}
 IN_A_BROWSER = {'miniwob', 'webarena'}  # these open no other way
 
 
@@ -41,7 +41,7 @@ class Case:
   Attributes:
     env_name: in `envs.ENVS`.
     tasks: a few ids.
-    actions: what is tried besides the expert's: valid or not.
+    actions: what is tried besides the expert's: valid or not, the last one not.
     digest: of the transcripts of `tasks`, the same on every machine.
     options: of the environment.
     warm_up: short episodes after which memory must grow no more.
@@ -115,6 +115,14 @@ CASES = {
         actions=('12', 'I do not know.'),
         options={'attempts': 4},
         digest='9eecd4b167264f28',
+    ),
+    'textarena': Case(
+        env_name='textarena',
+        tasks=range(2000, 2080),
+        actions=('[3]', '12', 'I do not know.'),
+        warm_up=20,
+        episodes=40,
+        digest='a58ec13ef2e36fcb',
     ),
     'mcp': Case(
         env_name='mcp',
@@ -402,6 +410,19 @@ async def check_hostile_actions_change_nothing(case: Case) -> None:
     await at.ask('GET', 'nowhere', status=404)
     await at.ask('GET', 'step', status=405)
     await at.of('step', number, action=case.actions[0])
+
+
+async def check_a_refusal_is_told_from_an_answer(case: Case) -> None:
+  refuses = envs.get(case.env_name).refuses
+  if refuses is None:
+    return
+  async with serving(case, expert=True) as at:
+    env = EnvClient(at.session, at.url, env_name=case.env_name)
+    said = [await env.reset(case.tasks[0], 0)]
+    said.append((await env.step(case.actions[-1])).observation)
+    said.append((await env.step(await env.expert_action())).observation)
+    await env.close()
+  assert [refuses(text) for text in said] == [False, True, False], said
 
 
 async def check_64_creates_at_once(case: Case) -> None:

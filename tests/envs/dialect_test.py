@@ -20,7 +20,7 @@ from aiohttp import web
 from agentrl import envs
 from agentrl.envs import server
 from agentrl.envs.client import EnvClient
-from agentrl.errors import EnvError
+from agentrl.errors import ConfigError, EnvError
 
 
 def html(status):
@@ -238,6 +238,135 @@ REPLAYS = {
 }
 REPLAYS['miniwob'] = REPLAYS['webarena']  # whose routes it has
 
+
+def step(number, action, reply, key='id'):
+  return ('POST', '/step', {key: number, 'action': action}), reply
+
+
+# The first observation is asked for; a state that is bought ends it.
+SHOP = 'WebShop [SEP] Instruction: [SEP] Find me socks [SEP] Search'
+REPLAYS['webshop'] = [
+    (('POST', '/create', {}), 48_950_075),
+    (
+        ('POST', '/reset', {'env_idx': 48_950_075, 'session_id': 12}),
+        ['unread', None],
+    ),
+    (('GET', '/observation', {'env_idx': '48950075'}), SHOP),
+    step(
+        48_950_075,
+        'search[socks]',
+        {'state': 'Page 1', 'reward': 0.0, 'done': False, 'info': None},
+        'env_idx',
+    ),
+    (('GET', '/observation', {'env_idx': '48950075'}), 'Page 1'),
+    step(
+        48_950_075,
+        'click[Buy Now]',
+        {'state': 'Thanks', 'reward': 0.75, 'done': True, 'info': None},
+        'env_idx',
+    ),
+]
+CAN = ['go to desk 1', 'look']
+REPLAYS['alfworld'] = [
+    (('POST', '/create', {}), {'id': 2}),
+    (
+        ('POST', '/reset', {'id': 2, 'game': 12, 'world_type': 'Text'}),
+        {
+            'id': 2,
+            'observation': 'Your task is to: find a pen.',
+            'available_actions': CAN,
+            'task_type': 'look_at_obj_in_light-Pen/trial_T2019',
+        },
+    ),
+    step(
+        2,
+        'go to desk 1',
+        {
+            'observation': 'On the desk 1, you see a pen 1.',
+            'reward': 0.0,
+            'available_actions': ['take pen 1 from desk 1'],
+            'done': False,
+        },
+    ),
+    (
+        ('GET', '/observation', {'id': '2'}),
+        'On the desk 1, you see a pen 1.',
+    ),
+    step(
+        2,
+        'take pen 1 from desk 1',
+        {
+            'observation': 'You pick up the pen 1.',
+            'reward': 1.0,
+            'available_actions': [],
+            'done': True,
+        },
+    ),
+]
+MAZE = (
+    'The goal is at position 8, 6. Your current position is at position 5, 3.'
+)
+REPLAYS['lmrlgym_maze'] = [
+    (('POST', '/maze/create', {}), {'id': 0}),
+    (('POST', '/maze/reset', {'id': 0, 'game': 12}), {'observation': MAZE}),
+    (
+        ('POST', '/maze/step', {'id': 0, 'action': 'move up'}),
+        {'observation': 'There is a wall.', 'reward': -4.0, 'done': False},
+    ),
+    (('GET', '/maze/observation', {'id': '0'}), 'There is a wall.'),
+    (
+        ('POST', '/maze/step', {'id': 0, 'action': 'move left'}),
+        {'observation': 'On.', 'reward': -1.0, 'done': False},
+    ),
+    (
+        ('POST', '/maze/step', {'id': 0, 'action': 'move down'}),
+        {'observation': 'Success', 'reward': 1.0, 'done': True},
+    ),
+]
+REPLAYS['lmrlgym_wordle'] = [
+    (('POST', '/wordle/create', {}), {'id': 4}),
+    (
+        ('POST', '/wordle/reset', {'id': 4, 'seed': 12}),
+        {'id': 4, 'observation': "Let's start Wordle!"},
+    ),
+    (
+        ('POST', '/wordle/step', {'id': 4, 'action': 's h i r e'}),
+        {'observation': 'b b y b g', 'reward': 0, 'done': False},
+    ),
+    (('GET', '/wordle/observation', {'id': '4'}), 'b b y b g'),
+    (
+        ('POST', '/wordle/step', {'id': 4, 'action': 'p i e c e'}),
+        {'observation': 'g g g g g', 'reward': 1, 'done': True},
+    ),
+]
+TRIAL = (
+    'Now new trial starts.\nYou should perform actions to accomplish the goal'
+)
+for tool in ('academia', 'movie', 'sheet', 'todo', 'weather'):
+  REPLAYS[f'tool_{tool}'] = [
+      (('POST', '/create', {'id': 12}), 7),
+      (('POST', '/reset', {'env_idx': 7, 'id': 12}), TRIAL),
+      step(
+          7,
+          'Action: find with Action Input: {"x": 1}',
+          {'observation': 'Observation: 2', 'reward': 0.5, 'done': False},
+          'env_idx',
+      ),
+      (('GET', '/observation', {'env_idx': '7'}), 'Observation: 2'),
+      step(
+          7,
+          'Action: sing',
+          {'observation': 'Format error', 'reward': 0.5, 'done': False},
+          'env_idx',
+      ),
+      step(
+          7,
+          'Action: finish with Action Input: {"answer": 2}',
+          {'observation': 'Observation: 2', 'reward': 1.0, 'done': True},
+          'env_idx',
+      ),
+  ]
+
 # environment -> the first observation; (reward, terminated, success) by step.
 OUTCOMES = {
     'textcraft': (
@@ -259,6 +388,27 @@ OUTCOMES = {
     ),
     'webarena': (TREE, [(0, False, None), (1, True, True)]),
     'miniwob': (TREE, [(0, False, None), (1, True, True)]),
+    'webshop': (SHOP, [(0, False, None), (0.75, True, False)]),
+    'alfworld': (
+        'Your task is to: find a pen.\nAVAILABLE ACTIONS: go to desk 1, look',
+        [(0, False, None), (1, True, True)],
+    ),
+    # A wall and a step cost something there, and success is all that counts here.
+    'lmrlgym_maze': (
+        MAZE,
+        [(0, False, None), (0, False, None), (1, True, True)],
+    ),
+    'lmrlgym_wordle': (
+        "Let's start Wordle!",
+        [(0, False, None), (1, True, True)],
+    ),
+    **{
+        f'tool_{tool}': (
+            TRIAL,
+            [(0.5, False, None), (0, False, None), (0.5, True, True)],
+        )
+        for tool in ('academia', 'movie', 'sheet', 'todo', 'weather')
+    },
 }
 
 
@@ -281,7 +431,7 @@ async def replaying(exchanges):
     return web.json_response(reply)
 
   app = web.Application()
-  app.router.add_route('*', '/{path}', answer)
+  app.router.add_route('*', '/{path:.*}', answer)
   runner = web.AppRunner(app, shutdown_timeout=0.1)
   await runner.setup()
   await web.TCPSite(runner, '127.0.0.1', 0).start()
@@ -300,7 +450,9 @@ def replay(env_name, exchanges, body):
         replaying(exchanges) as url,
         aiohttp.ClientSession() as session,
     ):
-      async with EnvClient(session, url, env_name=env_name) as env:
+      # LMRL-Gym's games are parts of one server.
+      part = exchanges[0][0][1].removesuffix('/create')
+      async with EnvClient(session, url + part, env_name=env_name) as env:
         return await body(env)
 
   return asyncio.run(main())
@@ -315,7 +467,9 @@ def test_every_wire_is_replayed():
 def test_our_client_drives_an_original_server(env_name):
   exchanges = REPLAYS[env_name]
   said = [
-      body['action'] for (_, route, body), _ in exchanges if '/step' == route
+      body['action'].removeprefix('Action: ')  # of tools, which our client adds
+      for (_, route, body), _ in exchanges
+      if route.endswith('/step')
   ]
 
   async def body(env):
@@ -330,8 +484,55 @@ def test_our_client_drives_an_original_server(env_name):
   assert first == expected_first
   assert [(x.reward, x.terminated, x.success) for x in results] == expected
   assert not any(x.truncated for x in results)
-  # SearchQA repeats the question; the others the last observation.
-  assert again == (first if env_name == 'searchqa' else results[0].observation)
+  # SearchQA repeats the question; the others the last observation, ALFWorld
+  # without the actions that its other replies have apart.
+  last, _, _ = results[0].observation.partition('\nAVAILABLE ACTIONS')
+  assert again == (first if env_name == 'searchqa' else last)
+
+
+def test_actions_that_can_be_done_end_an_observation():
+  async def body(env):
+    await env.reset(12)
+    return await env.step('go to desk 1')
+
+  result = replay('alfworld', REPLAYS['alfworld'][:3], body)
+  assert result.observation == (
+      'On the desk 1, you see a pen 1.\nAVAILABLE ACTIONS: take pen 1 from'
+      ' desk 1'
+  )
+  broken = [*REPLAYS['alfworld'][:2], (REPLAYS['alfworld'][2][0], {})]
+  with pytest.raises(EnvError, match='observation'):
+    replay('alfworld', broken, body)
+  lacks = {'observation': 'x', 'reward': 0, 'done': False}
+  broken[-1] = (broken[-1][0], lacks)
+  with pytest.raises(EnvError, match='available_actions'):
+    replay('alfworld', broken, body)
+
+
+@pytest.mark.parametrize('name', envs.AGENTGYM)
+def test_what_only_agentgym_plays_is_refused_here(name):
+  with pytest.raises(ConfigError, match=f'{name} is played by .* by env.url'):
+    envs.get(name).open()
+
+
+def test_our_server_refuses_a_wire_that_only_the_client_speaks(tmp_path):
+  path = tmp_path / 'odd.py'
+  path.write_text("""
+import dataclasses
+from agentrl import envs
+
+babyai = envs.get('babyai')
+SPEC = dataclasses.replace(
+    babyai, dialect=dataclasses.replace(babyai.dialect, closes=False)
+)
+""")
+
+  async def main():
+    async with server.running(f'{path}:SPEC'):
+      pass
+
+  with pytest.raises(ConfigError, match='its dialect sets, closes; only its'):
+    asyncio.run(main())
 
 
 def opening(env_name):
@@ -405,12 +606,14 @@ def test_a_server_that_cannot_create_says_so(env_name):
     replay(env_name, [(create, html(500))], lambda env: env.reset(12))
 
 
-@pytest.mark.parametrize('env_name', REPLAYS)
+@pytest.mark.parametrize(
+    'env_name', [x for x in REPLAYS if envs.get(x).dialect.closes]
+)
 @pytest.mark.parametrize(
     'reply', [NO_SUCH_ROUTE, html(500), False, {'error': 'unknown'}]
 )
 def test_an_episode_is_over_whatever_close_answers(env_name, reply):
-  # WebShop and ALFWorld have no /close; SciWorld's breaks when called twice.
+  # SciWorld's breaks when called twice.
   begin, close = opening(env_name)
   if isinstance(reply, web.Response):
     reply = web.Response(status=reply.status, text=reply.text)
@@ -472,6 +675,14 @@ def test_what_ends_an_original_episode_decides_its_success(
 
   results = replay(env_name, [*begin, *steps, (close, True)], body)
   assert [(x.reward, x.success) for x in results] == expected
+
+
+def test_a_maze_that_runs_out_of_steps_is_no_success():
+  begin = REPLAYS['lmrlgym_maze'][:2]
+  asked = ('POST', '/maze/step', {'id': 0, 'action': 'x'})
+  over = (asked, {'observation': 'Failure', 'reward': -1.0, 'done': True})
+  result = replay('lmrlgym_maze', [*begin, over], reset_and_step)
+  assert (result.reward, result.terminated, result.success) == (0, True, False)
 
 
 def test_a_second_reset_keeps_the_episode_and_forgets_the_score():
@@ -692,7 +903,8 @@ def ask(env_name, body):
 
 
 def test_every_environment_is_asked_as_the_original_asks():
-  assert REQUESTS.keys() == envs.ENVS.keys() - envs.ADAPTERS
+  ours = envs.ENVS.keys() - envs.ADAPTERS - set(envs.AGENTGYM)
+  assert REQUESTS.keys() == ours
 
 
 @pytest.mark.parametrize('extra', [{}, {'visual': True, 'x': [1]}])

@@ -452,8 +452,10 @@ def test_hostile_text_ends_soon_and_raises_nothing(format, text):
   assert bool(action) != bool(error) and len(error or '') < 500
 
 
-# A program brings its own.
-@pytest.mark.parametrize('env_name', sorted(envs.ENVS.keys() - {'program'}))
+# These bring their own.
+@pytest.mark.parametrize(
+    'env_name', sorted(envs.ENVS.keys() - {'program', 'verifiers'})
+)
 @pytest.mark.parametrize('format', formats.FORMATS)
 def test_every_environment_has_instructions_for_every_format(env_name, format):
   full = envs.get(env_name).instructions(format, 'full')

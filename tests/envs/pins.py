@@ -173,6 +173,27 @@ def reasoning_gym() -> Digests:
   return {'lists': of(splits('reasoning_gym', [{}])), 'asked': of(asked())}
 
 
+def textarena() -> Digests:
+  """First messages and the expert's games of a few tasks of each split."""
+  from agentrl.envs.adapters import textarena as adapter
+
+  def played() -> Iterator[Any]:
+    for name in ('GuessTheNumber-v0', 'Sudoku-v0-easy', 'FrozenLake-v0-random'):
+      env = adapter.Game(name, None)
+      for task_id in (0, 1, 1000, 2000):
+        yield [name, task_id, env.reset(task_id, 0)]
+        if name.startswith('Guess'):
+          while not (result := env.step(env.expert_action())).terminated:
+            yield result.observation
+
+  return {'lists': of(splits('textarena', [{}])), 'played': of(played())}
+
+
+def of_lists(name: str) -> Digests:
+  """The splits of tasks that a server elsewhere makes."""
+  return {'lists': of(splits(name, [{}]))}
+
+
 def of_files(name: str) -> Digests:
   """The splits of a file of tasks without any."""
   path = pathlib.Path(__file__).parent / 'adapters/mcp_tasks.jsonl'
@@ -287,8 +308,12 @@ DIGESTS: Mapping[str, Callable[[], Digests]] = {
     'searchqa': searchqa,
     'gymnasium': gymnasium,
     'mcp': functools.partial(of_files, 'mcp'),
+    **{name: functools.partial(of_lists, name) for name in envs.AGENTGYM},
+    'openenv': functools.partial(of_lists, 'openenv'),
+    'verifiers': functools.partial(of_lists, 'verifiers'),
     'program': functools.partial(of_files, 'program'),
     'reasoning_gym': reasoning_gym,
+    'textarena': textarena,
     'miniwob': miniwob,
     'webarena': webarena,
     'webarena, injected': functools.partial(webarena, injected=True),

@@ -1,5 +1,7 @@
 """Tests for agentrl.models.rotary: against transformers, and its refusals."""
 
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -149,10 +151,73 @@ def test_zero_frequencies_turn_nothing():
   np.testing.assert_array_equal(longer, 1.5 * x)
 
 
+def test_longrope_is_that_of_transformers(reference):
+  rng = np.random.default_rng(0)
+  short, long = (rng.uniform(1, 9, 8).tolist() for _ in range(2))
+  theirs = dict(
+      rope_type='longrope',
+      factor=4.0,
+      original_max_position_embeddings=512,
+      short_factor=short,
+      long_factor=long,
+  )
+  scaling = rotary.Scaling(
+      'longrope',
+      4.0,
+      original_max_positions=512,
+      short_factor=short,
+      long_factor=long,
+  )
+  assert_same(
+      rotary.make_rotation(16, 1e4, scaling), reference(16, 1e4, theirs)
+  )
+  assert scaling.max_row == 512
+  assert dataclasses.replace(scaling, long_factor=short).max_row is None
+  with pytest.raises(ValueError, match='12 rotated dimensions need 6 entries'):
+    rotary.make_rotation(12, 1e4, scaling)
+
+
+def test_dimensions_behind_the_rotated_ones_stay():
+  x = np.random.default_rng(0).normal(size=(1, 3, 2, 20)).astype(np.float32)
+  positions = jnp.array([[0, 7, 100]])
+  actual = rotary.rotate(x, positions, ROTATION)
+  np.testing.assert_array_equal(actual[..., 16:], x[..., 16:])
+  np.testing.assert_array_equal(
+      actual[..., :16], rotary.rotate(x[..., :16], positions, ROTATION)
+  )
+
+
+def test_neighbours_are_rotated_as_halves_are():
+  x = np.random.default_rng(0).normal(size=(1, 3, 2, 16)).astype(np.float32)
+  positions = jnp.array([[0, 7, 100]])
+  halves = np.concatenate([x[..., ::2], x[..., 1::2]], axis=-1)
+  expected = np.asarray(rotary.rotate(halves, positions, ROTATION))
+  actual = rotary.rotate(x, positions, ROTATION, interleaved=True)
+  np.testing.assert_array_equal(actual[..., ::2], expected[..., :8])
+  np.testing.assert_array_equal(actual[..., 1::2], expected[..., 8:])
+
+
+def test_queries_grow_with_each_length_of_the_first_training():
+  scaling = rotary.Scaling(
+      'yarn', 4.0, original_max_positions=8, query_beta=0.5
+  )
+  factors = rotary.query_scale(jnp.array([[0, 7, 8, 23, 24]]), scaling)
+  # 1 + 0.5 log(1 + 0, 0, 1, 2, 3)
+  expected = 1 + 0.5 * np.log([[1, 1, 2, 3, 4]])
+  np.testing.assert_allclose(factors, expected, rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     'kind, factor, options, message',
     [
-        ('longrope', 2.0, {}, "'longrope'; known: linear, dynamic, llama3, ya"),
+        ('ntk', 2.0, {}, "'ntk'; known: linear, dynamic, llama3, yarn, longr"),
+        (
+            'longrope',
+            2.0,
+            dict(original_max_positions=64, long_factor=[1.0]),
+            "'longrope' needs short_factor, got None",
+        ),
+        ('linear', 2.0, dict(alpha=3.0), "'linear' has no alpha .got 3.0"),
         ('linear', 0.5, {}, 'at least 1, got 0.5; leave the scaling out'),
         ('linear', float('nan'), {}, 'at least 1, got nan'),
         ('linear', 2.0, dict(beta_fast=1.0), "'linear' has no beta_fast .*1.0"),

@@ -14,8 +14,8 @@ from scipy import stats
 from agentrl.errors import ConfigError, DataError, PanelError
 from agentrl.evaluation import results
 from agentrl.evaluation.stats import power
+from agentrl.evaluation.workdirs import run_facts
 from agentrl.modes import compare
-from agentrl.viewer import run_facts
 from configs import compare as config_lib
 from tests.evaluation import recording
 
@@ -242,7 +242,13 @@ def test_three_policies_are_adjusted_for_their_pairs(
   assert bool(of_subtasks) == bool(subtasks)
   for row in of_subtasks:
     assert row['holm_tests'] == 6 and row['p_holm'] >= 2 * row['p_value']
+  with (tmp_path / 'out' / 'comparison_matrix.csv').open() as file:
+    table = list(csv.DictReader(file))
+  assert [(x['a'], x['b'], x['won'], x['lost']) for x in table] == [
+      ('e1', 'e2', '8', '0'), ('e1', 'e3', '16', '0'), ('e2', 'e3', '8', '0')
+  ]  # fmt: skip
   page = (tmp_path / 'out' / 'comparison.md').read_text()
+  assert '| e1 | 1.000 |' in page and '8 won, 0 lost; n 16' in page
   for text in (page, capsys.readouterr().out):
     assert 'all tasks for the pairs of policies' in text
     assert ('all subtasks of all pairs' in text) == bool(subtasks)

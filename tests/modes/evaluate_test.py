@@ -21,12 +21,14 @@ from agentrl.errors import (
     PanelError,
 )
 from agentrl.evaluation import results
+from agentrl.evaluation.chance import level as level_lib, store
+from agentrl.evaluation.chance.level import Outcome
 from agentrl.evaluation.compare import record as compared, recorded
 from agentrl.evaluation.curves import curves
 from agentrl.evaluation.curves.curves import Curves
 from agentrl.modes import evaluate, reading
 from agentrl.modes.evaluation import policies
-from agentrl.runtime import lock
+from agentrl.runtime import lock, starts
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.weights import fingerprint, hf, model_card
 from configs import evaluate as config_lib, textcraft_grpo
@@ -72,7 +74,7 @@ def test_an_evaluation_takes_an_item_file_as_argument():
 
 CONFIG = dataclasses.replace(tiny.CONFIG, vocab_size=300, max_positions=2048)
 # What a clock says.
-CLOCKS = ('sampler_s', 'env_s')
+CLOCKS = ('sampler_s', 'env_s', 'began')
 
 
 @pytest.fixture(scope='module')
@@ -98,11 +100,11 @@ def small(source, env='babyai', **eval):
 
 
 def left(directory):
-  """All that an evaluation leaves, but for its times."""
+  """All that an evaluation leaves, but for its times and its starts."""
   found = {}
   for path in sorted(directory.rglob('*')):
     name = path.relative_to(directory).as_posix()
-    if path.is_dir() or name == 'lock':
+    if path.is_dir() or name in ('lock', starts.FILE):
       continue
     found[name] = path.read_text()
     if path.suffix == '.jsonl':
@@ -464,3 +466,30 @@ def test_a_url_of_something_else_is_refused_at_once(tmp_path):
     with pytest.raises(EngineError, match='is an SGLang server there'):
       evaluate.run(small(url), str(tmp_path))
     assert time.monotonic() - began < 60
+
+
+def test_what_a_run_has_played_of_the_panel_stands_beside(
+    folder, tmp_path, monkeypatch, capsys
+):
+  monkeypatch.setattr(store, 'folder', lambda: tmp_path / 'cache')
+  config = small(folder)
+  evaluate.run(config, str(tmp_path / 'without'))
+  assert 'On the same tasks' not in capsys.readouterr().out
+  assert not (tmp_path / 'without' / store.FILE).exists()
+  [panel] = results.read(tmp_path / 'without').panels
+  for kind, solved in (('random', 1), ('expert', 3)):
+    key = level_lib.key_of(kind, panel, format='plain', machine_options=())
+    outcomes = [
+        Outcome(task, 0, 0, i < solved, 1.0, None, 2, 'terminated')
+        for i, task in enumerate(panel.task_ids)
+    ]
+    store.write(store.path_of(store.folder(), panel.hash, key), key, outcomes)
+  evaluate.run(config, str(tmp_path / 'with'))
+  said = capsys.readouterr().out
+  assert 'On the same tasks: random actions 0.333, expert 1.000' in said
+  summary = json.loads((tmp_path / 'with' / 'summary.json').read_text())
+  assert summary['chance']['random']['mean'] == pytest.approx(1 / 3)
+  assert store.read_levels(tmp_path / 'with').keys() == {'random', 'expert'}
+  # A policy of the evaluation has its own episodes.
+  evaluate.run(small(f'{folder};random'), str(tmp_path / 'both'))
+  assert store.read_levels(tmp_path / 'both').keys() == {'expert'}

@@ -6,11 +6,13 @@ import shutil
 
 import jax
 import ml_dtypes
+import msgspec
 import numpy as np
 import pytest
 import safetensors.numpy
 
 from agentrl.errors import CheckpointError, ConfigError, WeightsError
+from agentrl.evaluation.chance import store
 from agentrl.models import transformer
 from agentrl.models.config import FULL, SLIDING, TransformerConfig
 from agentrl.modes import export, reading
@@ -25,6 +27,7 @@ from agentrl.weights import hf, names, pretrained
 from configs import evaluate
 from configs.export import get_config
 from tests import tiny
+from tests.evaluation.chance import level_test
 
 TOKENIZER = tokenizer_lib.train_bpe(['go to the red ball', 'turn left'], 290)
 QWEN2 = TransformerConfig(
@@ -370,7 +373,11 @@ def test_a_card_marks_the_evaluations_of_these_weights(copied, tmp_path):
   after = SUCCESS | {'mean': 0.75}
   summary = {'steps': 2, 'eval': {'before': SUCCESS, 'after': after}}
   (run / 'summary.json').write_text(json.dumps(summary))
+  none = msgspec.structs.replace(level_test.make('expert', [[1]]), outcomes=())
+  levels = {'random': level_test.make('random', [[1], [0]]), 'expert': none}
+  store.write_levels(run, levels)
   card = (exported(run, tmp_path / 'a') / 'README.md').read_text()
+  assert '| random actions | 0.500 | 0.' in card and '| expert |' not in card
   assert '| after * | 0.750 |' in card and '| before | 0.250 |' in card
   older = exported(run, tmp_path / 'b', **{'checkpoint.step': 1})
   assert '0.750' not in (older / 'README.md').read_text()

@@ -40,6 +40,8 @@ HELPS = '<|im_start|>system\nYou help.<|im_end|>\n' + template_lib.CHATML
 
 def read(**fields):
   config = quickstart.get_config('tiny')
+  # There is no environment; without evaluations the field has no effect.
+  config.eval.chance = fields.get('eval.num_tasks') == 0
   config.update_from_flattened_dict(fields)
   return config_lib.read(config)
 

@@ -13,7 +13,9 @@ causal = jax.jit(attention.causal, static_argnames='scale')
 cached = jax.jit(attention.cached, static_argnames='scale')
 
 
-def oracle(queries, keys, values, segment_ids, window=None, scale=None):
+def oracle(
+    queries, keys, values, segment_ids, window=None, scale=None, sinks=None
+):
   """One query of one head at a time, in float64; all `[B, T, heads, D]`."""
   batch, length, heads, dim = queries.shape
   per_key_head = heads // keys.shape[2]
@@ -33,8 +35,10 @@ def oracle(queries, keys, values, segment_ids, window=None, scale=None):
             * (dim**-0.5 if scale is None else scale)
             for s in seen
         ]
-        weights = np.exp(np.array(scores) - max(scores))
-        weights /= weights.sum()
+        peak = max(scores)
+        weights = np.exp(np.array(scores) - peak)
+        sink = 0.0 if sinks is None else np.exp(sinks[h] - peak)
+        weights /= weights.sum() + sink
         for weight, s in zip(weights, seen, strict=True):
           out[b, t, h] += weight * values[b, s, k]
   return out
@@ -176,6 +180,41 @@ def test_scores_may_have_another_scale():
   positions = np.tile(np.arange(6), (2, 1))
   out = cached(inputs[0], *caches, positions, scale=0.9)
   np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_sink_takes_its_share_of_each_head():
+  queries, keys, values = random_inputs(8)
+  segment_ids = np.array([[1, 1, 1, 2, 2, 2], [3, 3, 3, 3, 3, 3]])
+  sinks = np.array([-1e9, 0.3, 2.0, 60.0], np.float32)  # none, and almost all
+  expected = oracle(queries, keys, values, segment_ids, window=2, sinks=sinks)
+  window = jnp.int32(2)
+  found = causal(queries, keys, values, segment_ids, window=window, sinks=sinks)
+  np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+  positions = np.tile(np.arange(6), (2, 1))
+  found = cached(
+      queries,
+      as_cache(keys, 9),
+      as_cache(values, 9),
+      positions,
+      window=window,
+      sinks=sinks,
+  )
+  np.testing.assert_allclose(found[1], expected[1], rtol=1e-4, atol=1e-5)
+
+
+def test_a_sink_is_learnt():
+  queries, keys, values = random_inputs(9, batch=1, length=3)
+  segment_ids = np.ones((1, 3), np.int32)
+  check_grads(
+      lambda sinks: attention.causal(
+          queries, keys, values, segment_ids, sinks=sinks
+      ),
+      (np.array([0.1, -0.4, 1.0, 0.0], np.float32),),
+      order=1,
+      modes=['rev'],
+      atol=1e-2,
+      rtol=1e-2,
+  )
 
 
 def test_gradient_matches_finite_differences():

@@ -142,3 +142,87 @@ def test_ratios_too_large_for_float32_have_weights_all_the_same(d):
   np.testing.assert_allclose(weight, expected, rtol=1e-5, atol=3e-9)
   keep = sequence_mask(old, 0 * old, mask, BATCH, low=0.5, high=2.0)
   assert not np.asarray(keep)[mask].any()
+
+
+# The other rows of the table, each against loops over episodes in float64.
+
+
+def ratios(old, sampler, mask):
+  """(b, t), ratio of each sampled token of each of the four episodes."""
+  return {
+      episode: [
+          ((b, t), float(np.exp(np.float64(old[b, t]) - sampler[b, t])))
+          for b, t in np.argwhere(mask & (SEGMENTS == episode))
+      ]
+      for episode in range(1, 5)
+  }
+
+
+def spread(per_episode):
+  """`[B, T]`, the value of each token's episode; 1 on padding."""
+  return np.vectorize(lambda e: per_episode.get(e, 1.0))(SEGMENTS)
+
+
+ROWS = {
+    'sequence_importance': (
+        dict(cap=1.1),
+        lambda found: min(np.prod([r for _, r in found]), 1.1),
+    ),
+    'k3_mask': (
+        dict(most=0.03),
+        lambda found: np.mean([r - 1 - np.log(r) for _, r in found]) <= 0.03,
+    ),
+    'outlier_mask': (
+        dict(most=1.7),
+        lambda found: all(1 / 1.7 <= r <= 1.7 for _, r in found),
+    ),
+}
+
+
+@pytest.mark.parametrize('seed', range(3))
+@pytest.mark.parametrize('name', ROWS)
+def test_rows_of_episodes_match_oracles(name, seed):
+  bounds, oracle = ROWS[name]
+  old, sampler, mask = random_batch(seed)
+  of_episodes = {
+      e: float(oracle(x)) for e, x in ratios(old, sampler, mask).items()
+  }
+  actual = getattr(correction, name)(old, sampler, mask, BATCH, **bounds)
+  np.testing.assert_allclose(
+      np.asarray(actual, np.float32)[mask], spread(of_episodes)[mask], rtol=1e-5
+  )
+  # Over the seeds it acts on some episodes and not on others.
+  assert any(
+      len(set(oracle(x) for x in ratios(*random_batch(s)).values())) > 1
+      for s in range(3)
+  )
+
+
+@pytest.mark.parametrize('seed', range(3))
+def test_masked_importance_matches_its_oracle(seed):
+  old, sampler, mask = random_batch(seed)
+  expected = np.ones(mask.shape)
+  for of_episode in ratios(old, sampler, mask).values():
+    for place, r in of_episode:
+      expected[place] = r if 0.8 <= r <= 1.3 else 0.0
+  actual = correction.masked_importance(old, sampler, mask, low=0.8, high=1.3)
+  np.testing.assert_allclose(actual, expected, rtol=1e-5)
+  assert {0.0} < set(expected[mask])
+
+
+@pytest.mark.parametrize('name', ROWS)
+def test_rows_of_episodes_neither_see_other_tokens_nor_pass_gradients(name):
+  bounds, _ = ROWS[name]
+  run = functools.partial(getattr(correction, name), **bounds)
+  old, sampler, mask = random_batch(3)
+  plant = lambda x: np.where(mask, x, np.float32(np.nan))
+  np.testing.assert_array_equal(
+      run(plant(old), plant(sampler), mask, BATCH),
+      run(old, sampler, mask, BATCH),
+  )
+  total = lambda old: jnp.sum(run(old, sampler, mask, BATCH).astype(float))
+  np.testing.assert_array_equal(jax.grad(total)(jnp.asarray(old)), 0)
+  same = run(old, old, mask, BATCH)
+  np.testing.assert_array_equal(np.asarray(same)[mask], 1)
+  with pytest.raises(AssertionError, match='shape'):
+    run(old, sampler[1:], mask, BATCH)

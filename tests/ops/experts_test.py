@@ -16,7 +16,12 @@ TOKENS, EXPERTS, COUNT, WIDTH, INNER = 7, 5, 2, 6, 4
 def apply(x, logits, *kernels, normalise=True, ragged=None):
   weights, chosen = experts.route(logits, count=COUNT, normalise=normalise)
   return experts.mixture(
-      x, weights, chosen, *kernels, activation=jnp.tanh, ragged=ragged
+      x,
+      weights,
+      chosen,
+      experts.Kernels(tuple(kernels[:2]), *kernels[2:]),
+      unit=lambda gate, up: jnp.tanh(gate) * up,
+      ragged=ragged,
   )
 
 
@@ -123,7 +128,12 @@ def test_gradients_of_kernels_are_not_rounded_to_bfloat16(ragged):
 
   def total(gate, up, down):
     out = experts.mixture(
-        x, weights, chosen, gate, up, down, activation=jnp.tanh, ragged=ragged
+        x,
+        weights,
+        chosen,
+        experts.Kernels((gate, up), down),
+        unit=lambda gate, up: jnp.tanh(gate) * up,
+        ragged=ragged,
     )
     return jnp.sum(out, dtype=jnp.float32)
 
@@ -148,3 +158,33 @@ def test_rejects_kernels_of_different_shapes():
   inputs = random_inputs(0)
   with pytest.raises(AssertionError, match='shape'):
     apply(*inputs[:3], inputs[3][:, 1:], inputs[4])
+
+
+@BOTH_WAYS
+def test_biases_and_a_unit_of_one_matrix(ragged):
+  rng = np.random.default_rng(6)
+  draw = lambda *shape: rng.normal(size=shape).astype(np.float32)
+  x, logits = draw(TOKENS, WIDTH), draw(TOKENS, EXPERTS)
+  kernel, bias = draw(EXPERTS, WIDTH, 2 * INNER), draw(EXPERTS, 2 * INNER)
+  outer, outer_bias = draw(EXPERTS, INNER, WIDTH), draw(EXPERTS, WIDTH)
+  weights, chosen = experts.route(logits, count=COUNT, normalise=True)
+  found = jax.jit(
+      functools.partial(
+          experts.mixture,
+          unit=functools.partial(experts.clamped_unit, limit=0.7),
+          ragged=ragged,
+      )
+  )(
+      x,
+      weights,
+      chosen,
+      experts.Kernels((kernel,), outer, (bias,), outer_bias),
+  )
+  expected = np.zeros(x.shape)
+  for n, (row, own) in enumerate(zip(x, np.asarray(chosen), strict=True)):
+    for weight, e in zip(np.asarray(weights)[n], own, strict=True):
+      inner = row @ kernel[e] + bias[e]
+      gate, up = np.minimum(inner[::2], 0.7), np.clip(inner[1::2], -0.7, 0.7)
+      unit = (up + 1) * gate / (1 + np.exp(-1.702 * gate))
+      expected[n] += weight * (unit @ outer[e] + outer_bias[e])
+  np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

@@ -327,3 +327,59 @@ def test_one_far_episode_leaves_the_others_their_gradients(d, level):
   assert np.isfinite(found).all()
   others = SEGMENTS != 2
   np.testing.assert_array_equal(found[others], near[others])
+
+
+def divergence_oracle(p, old, name):
+  if name == 'tv':
+    return abs(p - old)
+  return old * np.log(old / p) + (1 - old) * np.log((1 - old) / (1 - p))
+
+
+@pytest.mark.parametrize(('name', 'low', 'high'), [('tv', 0.05, 0.1), ('kl', 0.01, 0.03)])  # fmt: skip
+@pytest.mark.parametrize('seed', range(2))
+def test_a_trust_region_leaves_out_what_moved_too_far(name, low, high, seed):
+  ratios, advantages = random_terms(seed)
+  rng = np.random.default_rng(seed)
+  logprobs = -rng.uniform(0.05, 3.0, ratios.shape).astype(np.float32)
+  ratios = np.maximum(ratios, logprobs + 0.01)  # the old one is below 0 as well
+  run = lambda x: policy_loss.trust_region(
+      x,
+      x - (logprobs - ratios),
+      advantages,
+      clip_low=low,
+      clip_high=high,
+      divergence=name,
+  )
+  loss, outside = run(logprobs)
+  grad = jax.grad(lambda x: run(x)[0].sum())(jnp.asarray(logprobs))
+  for i in np.ndindex(*ratios.shape):
+    p = np.exp(np.float64(logprobs[i]))
+    old = np.exp(np.float64(logprobs[i]) - ratios[i])
+    moved = divergence_oracle(p, old, name)
+    if advantages[i] > 0:
+      left_out = moved > high and p > old
+    else:
+      left_out = moved > low and p < old
+    assert bool(outside[i]) == left_out
+    weight = 0.0 if left_out else p / old
+    np.testing.assert_allclose(
+        loss[i], -weight * advantages[i] * logprobs[i], rtol=1e-4, atol=1e-6
+    )
+    np.testing.assert_allclose(
+        grad[i], -weight * advantages[i], rtol=1e-4, atol=1e-6
+    )
+  assert 0 < outside.sum() < outside.size
+
+
+def test_topr_pushes_what_failed_no_harder_than_it_is_likely():
+  ratios, advantages = random_terms(5, scale=1.0)
+  logprobs = -np.abs(random_terms(6)[0]) - 0.1
+  run = lambda x: policy_loss.topr(x, x - (logprobs - ratios), advantages)
+  loss, cut = run(logprobs)
+  grad = jax.grad(lambda x: run(x)[0].sum())(jnp.asarray(logprobs))
+  ratio = np.exp(np.float64(ratios))
+  weight = np.where(advantages < 0, np.minimum(ratio, 1.0), 1.0)
+  np.testing.assert_allclose(loss, -weight * advantages * logprobs, rtol=1e-5)
+  np.testing.assert_allclose(grad, -weight * advantages, rtol=1e-5)
+  np.testing.assert_array_equal(cut, (advantages < 0) & (ratio > 1))
+  assert cut.any() and (weight < 1).any()

@@ -20,11 +20,12 @@ ROWS, LENGTH, HEADS, KV_HEADS, DIM, PREFIX = 4, 32, 4, 2, 16, 16
 
 
 def inputs():
-  """Queries, keys, values; keys and values of two prefixes; a cotangent."""
+  """Queries, keys, values; keys, values of two prefixes; sinks; a cotangent."""
   rng = np.random.default_rng(0)
   shapes = [
       *((ROWS, LENGTH, n, DIM) for n in (HEADS, KV_HEADS, KV_HEADS)),
       *[(4, PREFIX, KV_HEADS, DIM)] * 2,
+      (HEADS,),
       (ROWS, LENGTH, HEADS, DIM),
   ]
   return [rng.normal(size=shape).astype(np.float32) for shape in shapes]
@@ -43,17 +44,18 @@ def attend(prefixed, arrays):
   valid = (np.arange(PREFIX) < np.array([[5], [9], [16], [12]])).astype(int)
   positions = jnp.asarray(valid.sum(1)[rows][:, None] + own)
 
-  def function(q, k, v, prefix_keys, prefix_values):
+  def function(q, k, v, prefix_keys, prefix_values, sinks):
     window = jnp.int32(21)
     if not prefixed:
       return mesh_attention.causal(
-          q, k, v, jnp.asarray(segment_ids), window=window
+          *(q, k, v, jnp.asarray(segment_ids)), window=window, sinks=sinks
       )
     prefix = (prefix_keys, prefix_values, jnp.asarray(valid))
     return mesh_attention.after_prefix(
         *(q, k, v, jnp.asarray(segment_ids), positions),
         *(prefix, rows),
         window=window,
+        sinks=sinks,
     )
 
   out, vjp = jax.vjp(function, *arrays)
@@ -76,4 +78,6 @@ def test_any_mesh_gives_the_same_result_and_gradients(mesh, prefixed):
   for x, expected in zip(outputs, expected_of(prefixed), strict=True):
     np.testing.assert_allclose(x, expected, rtol=1e-4, atol=1e-5)
   # Queries, keys and values have a gradient, prefixes if there are any.
-  assert [np.any(x) for x in outputs[1:]] == [True] * 3 + [prefixed] * 2
+  assert [np.any(x) for x in outputs[1:]] == [
+      *[True] * 3, *[prefixed] * 2, True
+  ]  # fmt: skip

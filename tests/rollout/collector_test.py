@@ -8,13 +8,16 @@ import types
 import pytest
 import rich.console
 
-from agentrl import envs
+from agentrl import envs, schedules
+from agentrl.data.tasks import TaskIterator
 from agentrl.errors import ConfigError, EnvError
 from agentrl.rollout import collector as collector_lib, seeds
 from agentrl.rollout.agent import make_agent
+from agentrl.rollout.ahead import Ahead, Settings
 from agentrl.rollout.collect import Assignment
 from agentrl.rollout.collector import Collector
 from agentrl.rollout.options import AgentOptions, Limits
+from agentrl.rollout.sources import Source, Sources
 from agentrl.runtime.event_loop import EventLoop
 from agentrl.text import tokenizer as tokenizer_lib
 from tests import fakes
@@ -213,3 +216,56 @@ def test_failures_of_the_sampler_are_counted_step_by_step():
       sampler, groups[:1], collector_lib.Alone()
   )
   assert set(again.values()) == {0.0}
+
+
+class Hanging(Environment):
+  """Every fourth environment never answers."""
+
+  def client(self):
+    hangs = len(self.clients) % 4 == 3
+    self.clients.append(fakes.FakeEnv(step_s=1000.0 if hangs else 0.0))
+    return self.clients[-1]
+
+
+def test_a_member_that_never_returns_leaves_a_group_of_the_others(
+    collector, tmp_path
+):
+  limits = dataclasses.replace(
+      LIMITS, deadline_s=0.2, attempts=1, concurrency=8
+  )
+  hanging = dataclasses.replace(collector, environment=Hanging(), limits=limits)
+  policy = says(collector, 'go')
+
+  async def play(admission):
+    job = hanging.job(
+        [(admission.ordinal, admission.task_id)],
+        4,
+        policy,
+        name='some',
+        horizon=admission.horizon,
+        seed=admission.round,
+    )
+    [group] = await job.run(job.tasks, max_failed_share=1.0)
+    return group
+
+  ahead = Ahead(
+      Sources([Source(TaskIterator((1, 2, 3), seed=0), schedules.fixed(4))], 2),
+      play,
+      collector.loop,
+      Settings(
+          depth=1,
+          bound=3,
+          groups=2,
+          episodes=8,
+          rounds=3,
+          max_failed_share=0.5,
+      ),
+      tmp_path,
+  )
+  horizon = None
+  for step in range(3):
+    horizon, collection = ahead.collect(step, horizon, {}, step)
+    for group in collection.groups:
+      reasons = collections.Counter(e.stop_reason for e in group.episodes)
+      assert reasons == {'terminated': 3, 'timeout': 1}
+    assert collection.metrics()['rollout/invalid'] == 2

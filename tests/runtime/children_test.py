@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -149,3 +150,20 @@ def test_killing_does_not_wait():
   child.kill()
   assert wait_until(lambda: child.ending() == 'was killed by SIGKILL')
   child.reap(5)
+
+
+def test_a_reader_ends_where_the_child_is_reaped_meanwhile():
+  for _ in range(20):
+    child = shell('yes')
+    said = []
+    reader = threading.Thread(
+        target=lambda child=child, said=said: said.extend(
+            iter(lambda: child.read_line(float('inf')), '')
+        )
+    )
+    reader.start()
+    child.kill()
+    child.reap(5)
+    reader.join(5)
+    assert not reader.is_alive()
+  assert child.read_line(5) == ''

@@ -142,3 +142,42 @@ def test_nohup_is_left_as_it_is(monkeypatch):
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
   finally:
     signal.signal(signal.SIGHUP, before)
+
+
+def test_work_beside_the_loop_lets_its_tasks_go_on():
+  seen = []
+
+  async def tick():
+    while True:
+      seen.append(time.monotonic())
+      await asyncio.sleep(0.01)
+
+  async def begin():
+    return asyncio.create_task(tick())
+
+  with EventLoop() as loop:
+    task = loop.run(begin())
+    time.sleep(0.1)
+    assert len(seen) <= 1  # it stands still
+    thread = loop.beside(threading.get_ident)
+    assert thread != threading.get_ident()
+    loop.beside(lambda: time.sleep(0.2))
+    assert len(seen) > 5
+    assert loop.beside(threading.get_ident) == thread
+    loop.cancel([task])
+    assert task.cancelled()
+    with pytest.raises(ZeroDivisionError):
+      loop.beside(lambda: 1 / 0)
+
+
+def test_a_signal_waits_for_work_beside_the_loop():
+  def work():
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(0.1)
+    return 'done'
+
+  with EventLoop() as loop:
+    assert loop.beside(work) == 'done'
+    with pytest.raises(Interrupted):
+      loop.check()
+    loop.cancel([])

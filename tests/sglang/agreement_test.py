@@ -7,6 +7,7 @@ by the trainer's network.
 import asyncio
 import contextlib
 import dataclasses
+import functools
 
 import aiohttp
 import jax
@@ -17,6 +18,7 @@ import pytest
 from agentrl.errors import EngineError
 from agentrl.inference.compatibility import RESERVED, Needs
 from agentrl.inference.control import ControlClient
+from agentrl.inference.sampler import Sampler
 from agentrl.models.transformer import Transformer
 from agentrl.serving.weight_sync.disk import DiskPush
 from agentrl.serving.weight_sync.files import ModelFiles
@@ -199,3 +201,78 @@ def test_a_server_of_another_model_is_refused_and_lives(
   with pytest.raises(EngineError, match=said):
     probe(real_url, needs(exported[1], **changes))
   assert probe(real_url, needs(exported[1]))
+
+
+@pytest.mark.parametrize('mode', ['retract', 'in_place', 'abort'])
+def test_tokens_around_a_push_are_of_the_weights_that_their_span_names(
+    exported, real_url, tmp_path, mode
+):
+  """A completion under way when weights are pushed, as with `rollout.ahead`."""
+  directory, config, old = exported
+  new = models.params_of(config, seed=1)
+  rng = np.random.default_rng(3)
+  prompt = rng.integers(3, config.vocab_size, size=16).tolist()
+
+  async def body():
+    async with aiohttp.ClientSession() as session:
+      control = ControlClient(session, [real_url])
+      files = tmp_path / 'tokenizer'
+      models.tokenizer().save(files)
+      push = DiskPush(
+          control,
+          tmp_path,
+          ModelFiles(config, eos_ids=(1,), tokenizer_files=files),
+          mode=mode,
+      )
+      await push(old, 4)
+      sampler = Sampler(
+          session, [real_url], temperature=1.0, vocab_size=config.vocab_size
+      )
+      request = asyncio.create_task(
+          sampler.generate(prompt, max_new_tokens=400, seed=1, partial=True)
+      )
+      while True:
+        if await control.num_requests():
+          break
+        await asyncio.sleep(0.01)
+      await asyncio.sleep(0.3)
+      await push(new, 5)
+      return await request
+
+  with restored(real_url, directory):
+    completion = asyncio.run(body())
+  spans = completion.spans or (
+      (completion.weight_version, len(completion.tokens)),
+  )
+  versions = [version for version, _ in spans]
+  assert sum(count for _, count in spans) == len(completion.tokens)
+  if mode == 'abort':
+    assert completion.finish_reason == 'abort' and versions == ['4']
+  else:
+    assert versions == ['4', '5']
+  start = 0
+  for version, count in spans:
+    part = slice(start, start + count)
+    start += count
+    if (mode, version) == ('in_place', '5'):
+      continue  # over the cache of the old weights: of neither
+    theirs = np.array(completion.logprobs[part])
+    ours = logprobs_of(
+        config,
+        {'4': old, '5': new}[version],
+        [*prompt, *completion.tokens],
+    )[len(prompt) :][part]
+    assert np.abs(theirs - ours).max() < 1e-4
+
+
+def logprobs_of(config, params, tokens):
+  """`[T]` of ids by the trainer's network, each given those before it."""
+  module = Transformer(config, scan_layers=True)
+  row = np.array([tokens], np.int32)
+  positions = np.arange(row.shape[1])[None]
+  apply = jax.jit(functools.partial(module.apply, {'params': params}))
+  logits = module.apply(
+      {'params': params}, apply(row, positions).hidden, method='unembed'
+  )
+  logprobs = np.asarray(jax.nn.log_softmax(logits[0], axis=-1))
+  return np.array([0.0, *logprobs[np.arange(len(tokens) - 1), tokens[1:]]])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from agentrl.errors import CheckpointError, ConfigError
+from agentrl.models import rotary
 from agentrl.models.options import TrainModel
 from agentrl.runtime import workdir as workdir_lib
 from agentrl.text import tokenizer as tokenizer_lib
@@ -42,6 +43,17 @@ def test_rows_beyond_the_positions_of_a_model_are_refused():
       ConfigError, match='serve.max_context=65 exceeds the 64 positions'
   ):
     language_model.check_context(CONFIG, 'serve.max_context', 65)
+  scaling = rotary.Scaling(
+      'longrope',
+      factor=4.0,
+      original_max_positions=16,
+      short_factor=(1.0,) * (CONFIG.head_dim // 2),
+      long_factor=(3.0,) * (CONFIG.head_dim // 2),
+  )
+  config = dataclasses.replace(CONFIG, rope_scaling=scaling)
+  language_model.check_context(config, 'serve.max_context', 16)
+  with pytest.raises(ConfigError, match='=17 exceeds 16 tokens.*short_factor'):
+    language_model.check_context(config, 'serve.max_context', 17)
 
 
 def test_a_module_is_what_the_config_says():

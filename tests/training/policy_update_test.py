@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import time
 import types
 
 import jax
@@ -298,3 +299,12 @@ def test_agreement_is_one_program_whichever_rows_are_learnt_from():
     )
     programs = programs or program._cache_size()
     assert program._cache_size() == programs
+
+
+def test_a_simulated_update_waits_and_learns_nothing():
+  batch, state = tiny.random_batch(0), tiny.new_state()
+  began = time.monotonic()
+  plan = dataclasses.replace(FOUR_UPDATES, simulated_s=0.2)
+  found = update(batch, plan, state=state)
+  assert time.monotonic() - began >= 0.2
+  assert found.state is state and found.batch is batch and found.last is None

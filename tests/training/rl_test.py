@@ -462,6 +462,7 @@ def test_the_coefficient_of_the_kl_is_steered_and_resumed():
 PLANS = variants.USES | {
     'seed': (dict(minibatches=2), 1),
     'max_context': (dict(overlong_buffer=20), 30),
+    'simulated_s': ({}, 0.0),
 }
 
 

@@ -8,8 +8,8 @@ import pytest
 from agentrl.modes import compare
 from configs import compare as config_lib
 from tests.evaluation import recording
+from tests.evaluation.workdirs.panels_test import write
 from tests.viewer.asking import get
-from tests.viewer.panels_test import write
 
 
 def test_the_figures_are_those_of_mode_compare(tmp_path, viewer):

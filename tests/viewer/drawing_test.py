@@ -95,3 +95,19 @@ def test_a_scale_of_colours_has_its_maximum(
   page.goto(viewer(tmp_path))
   found = page.evaluate(SCALE, [name, values])
   assert (found['high'], found['largest']) == (high, largest)
+
+
+FILE_NAME = """async ([parts, ending]) => {
+  const {fileName} = await import('/static/lib/names.js');
+  return fileName(parts, ending);
+}"""
+
+
+def test_a_file_of_many_runs_still_says_what_it_shows(tmp_path, viewer, page):
+  runs.write(tmp_path)
+  page.goto(viewer(tmp_path))
+  name = lambda *parts: page.evaluate(FILE_NAME, [parts, 'csv'])
+  assert name('a/b', 'eval/success') == 'a_b-eval_success.csv'
+  assert name('matrix-babyai') == 'matrix-babyai.csv'
+  long = name(*(f'sweep/seed-{i}-of-many' for i in range(8)), 'policy/entropy')
+  assert len(long) <= 101 and long.endswith('-policy_entropy.csv')

@@ -4,6 +4,8 @@ import dataclasses
 import html.parser
 import json
 import re
+import urllib.parse
+import urllib.request
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -139,3 +141,21 @@ def test_markdown_of_a_group_begins_with_a_table():
   records = [source(runs.episode(f'a|{i}')).record for i in range(2)]
   found = markdown.document('Group', records)
   assert '| a\\|0 | 0 | no | terminated | 3 |' in found
+
+
+@pytest.mark.parametrize(
+    'run, name',
+    [
+        ('sweep/seed 0', 'sweep-seed-0-e1-episode.html'),
+        ('.', 'e1-episode.html'),
+        ('x' * 99, f'{"x" * 60}-e1-episode.html'),
+    ],
+)
+def test_a_file_is_named_by_its_run(tmp_path, viewer, run, name):
+  file = 'episodes/train/000000.jsonl'
+  runs.write(tmp_path, run, file)
+  query = urllib.parse.urlencode(dict(run=run, file=file, line=1))
+  with urllib.request.urlopen(
+      f'{viewer(tmp_path)}api/export?{query}'
+  ) as response:
+    assert response.headers.get_filename() == name

@@ -15,8 +15,8 @@ from yarl import URL
 
 from agentrl.data import episodes as episodes_lib
 from agentrl.errors import DataError
+from agentrl.evaluation.workdirs.metric_lines import MetricLines
 from agentrl.viewer import learned, server
-from agentrl.viewer.metric_lines import MetricLines
 from agentrl.viewer.scan import Job, read
 from tests.viewer import runs
 
@@ -123,7 +123,9 @@ def test_arrays_of_a_padded_batch_are_read(tmp_path):
 
 def test_lines_of_gigabytes_count_as_broken(tmp_path, monkeypatch):
   monkeypatch.setattr('agentrl.viewer.scan._MOST_LINE', 5000)
-  monkeypatch.setattr('agentrl.viewer.metric_lines._MOST_LINE', 100)
+  monkeypatch.setattr(
+      'agentrl.evaluation.workdirs.metric_lines._MOST_LINE', 100
+  )
   line = episodes_lib.to_line(runs.episode('e'))
   path = tmp_path / 'a.jsonl'
   path.write_text(f'{line}\n{line[:-1]}{" " * 9000}}}\n{line}\n{line[:-1]}')

@@ -19,7 +19,7 @@ ARCHIVE = pathlib.Path(__file__).parents[1] / 'fixtures' / 'old_run.tar.xz'
 
 def address(url, name, run='run', line=0, **params):
   rest = ''.join(f'&{key}={value}' for key, value in params.items())
-  return f'{url}#/{name}?run={run}&file={FILE}&line={line}{rest}'
+  return f'{url}#/{name}?runs={run}&file={FILE}&line={line}{rest}'
 
 
 # A block of each environment's view, and a text in it at the end.
@@ -81,6 +81,59 @@ def test_a_failed_episode_opens_at_its_end(success, tmp_path, viewer, page):
   expect(place).to_have_text('0 of 3' if success else '3 of 3')
   page.goto(address(url, 'replay', turn=2))
   expect(place).to_have_text('2 of 3')
+
+
+def faulty(**values):
+  """An episode with a fault of each kind in its third, fifth and seventh turn."""
+  turns = [runs.turn(i) for i in range(230)]
+  turns[2] = runs.turn(2, action='', parse_error='no Action: line')
+  turns[4] = runs.turn(4, observation="You cannot do 'go 4' now.")
+  # Both answer what turn 6 has shown.
+  turns[6] = runs.turn(6, action='toggle', observation=turns[5].observation)
+  turns[7] = runs.turn(7, action='toggle', observation=turns[5].observation)
+  return runs.episode('long', made=tuple(turns), horizon=300, **values)
+
+
+@pytest.mark.parametrize('success', [False, True])
+def test_a_transcript_opens_at_the_first_fault(success, tmp_path, viewer, page):
+  runs.write(tmp_path, episodes=[faulty(success=success), runs.episode('e1')])
+  page.goto(address(viewer(tmp_path), 'transcript'))
+  turn = lambda number: page.get_by_role(
+      'heading', name=f'Turn {number}', exact=True
+  )
+  expect(page.locator('.transcript .turns > article')).to_have_count(101)
+  if success:  # from its beginning
+    expect(page.get_by_role('heading', name='Prompt')).to_be_in_viewport()
+    return
+  expect(turn(3)).to_be_in_viewport()
+  expect(page).to_have_url(re.compile('turn=3'))
+  place = lambda words: page.get_by_role('button', name=words)
+  place('First refused action: turn 5 (of 1)').click()
+  expect(turn(5)).to_be_in_viewport()
+  place('First repeated action: turn 8 (of 1)').click()
+  expect(turn(8)).to_be_in_viewport()
+  place('Show 100 of 130 more turns').click()
+  expect(page.locator('.transcript .turns > article')).to_have_count(201)
+  place('End').click()
+  expect(turn(230)).to_be_in_viewport()
+  page.get_by_role('link', name='Next').click()
+  expect(page.get_by_role('heading', name='e1')).to_be_visible()
+  expect(turn(3)).to_be_in_viewport()  # without a fault, its last one
+  page.go_back()
+  expect(page.get_by_role('heading', name='long')).to_be_visible()
+
+
+@pytest.mark.parametrize('wide', [1440, 390])
+def test_a_transcript_is_accessible_and_not_too_wide(
+    wide, tmp_path, viewer, page
+):
+  runs.write(tmp_path, episodes=[faulty()])
+  page.set_viewport_size({'width': wide, 'height': 800})
+  page.goto(address(viewer(tmp_path), 'transcript', turn=8))
+  expect(page.locator('.transcript .fault')).to_have_count(3)
+  assert axe.findings(page) == []
+  over = 'document.documentElement.scrollWidth - innerWidth'
+  assert page.evaluate(over) <= 0
 
 
 def test_headings_of_tokens_leave_no_level_out(tmp_path, viewer, page):

@@ -11,8 +11,8 @@ from playwright.sync_api import expect
 
 from agentrl import metrics
 from agentrl.runtime import lock
-from tests.viewer import runs
-from tests.viewer.panels_test import write as write_evaluation
+from tests.evaluation.workdirs.panels_test import write as write_evaluation
+from tests.viewer import axe, runs
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.browser
@@ -107,12 +107,12 @@ def test_curves_are_overlaid_read_off_and_followed_to_episodes(
   returns.press('ArrowRight')
   returns.press('Enter')
   expect(page).to_have_url(
-      re.compile(r'#/episodes\?run=(grpo|ppo)&origin=train&step=1$')
+      re.compile(r'#/episodes\?runs=(grpo|ppo)&origin=train&step=1$')
   )
 
 
 def test_downloads_have_the_values(root, viewer, page):
-  page.goto(viewer(root) + '#/runs?run=grpo')
+  page.goto(viewer(root) + '#/runs?runs=grpo')
   card = page.locator('[data-chart="policy/entropy"]')
   with page.expect_download() as found:
     card.get_by_role('link', name='CSV').click()
@@ -124,11 +124,11 @@ def test_downloads_have_the_values(root, viewer, page):
   with page.expect_download() as found:
     card.get_by_role('button', name='PNG').click()
   assert open(found.value.path(), 'rb').read(8) == b'\x89PNG\r\n\x1a\n'
-  assert found.value.suggested_filename == 'Entropy.png'
+  assert found.value.suggested_filename == 'grpo-policy_entropy.png'
 
 
 def test_a_metric_is_added_and_configs_are_shown(root, viewer, page):
-  page.goto(viewer(root) + '#/runs?run=grpo;ppo')
+  page.goto(viewer(root) + '#/runs?runs=grpo;ppo')
   chart(page, 'policy/entropy').wait_for()
   added = page.get_by_label('Add a metric')
   added.fill('time/step_s')  # no run has it
@@ -143,7 +143,7 @@ def test_a_metric_is_added_and_configs_are_shown(root, viewer, page):
 
 def test_a_live_run_is_drawn_on(root, viewer, page):
   with lock.hold(root / 'ppo'):
-    page.goto(viewer(root) + '#/runs?run=ppo')
+    page.goto(viewer(root) + '#/runs?runs=ppo')
     row = page.locator('tr', has_text='ppo')
     expect(row.locator('.chip')).to_have_text('live')
     expect(row).to_contain_text('12')
@@ -196,12 +196,14 @@ def test_different_panels_are_refused_on_the_page(root, viewer, page):
 
 
 def test_a_failure_leads_to_its_episodes(root, viewer, page):
-  page.goto(viewer(root) + '#/failures?run=grpo;ppo&by=horizon')
+  page.goto(viewer(root) + '#/failures?runs=grpo;ppo&by=horizon')
   stops = page.locator('[data-kind="stop"]')
   row = stops.locator('tbody tr', has_text='6 turns')
   expect(row).to_contain_text('36')
   row.locator('td.cell a').first.click()
-  expect(page).to_have_url(re.compile(r'#/episodes\?run=grpo%3Bppo.*horizon=6'))
+  expect(page).to_have_url(
+      re.compile(r'#/episodes\?runs=grpo%3Bppo.*horizon=6')
+  )
 
 
 def delay(page, endpoint):
@@ -245,9 +247,9 @@ def test_400_pixels_are_enough_and_nothing_moves(root, viewer, page, late):
   )
   url = viewer(root)
   for fragment, shown in (
-      ('runs?run=grpo;ppo', '.card'),
+      ('runs?runs=grpo;ppo', '.card'),
       ('compare?a=grpo:eval/000012&b=grpo:eval/000000', '.cells'),
-      ('failures?run=grpo', '.map'),
+      ('failures?runs=grpo', '.map'),
   ):
     page.goto(f'{url}#/{fragment}')
     page.reload()  # another fragment alone is no load
@@ -266,10 +268,10 @@ def test_a_run_that_is_not_here_is_said(root, viewer, page, name, key):
 
 
 def test_pages_of_runs_keep_those_that_are_chosen(root, viewer, page):
-  page.goto(viewer(root) + '#/runs?run=ppo')
+  page.goto(viewer(root) + '#/runs?runs=ppo')
   for name in ('Failures', 'Episodes', 'Runs'):
     link = page.get_by_label('Pages', exact=True).get_by_text(name, exact=True)
-    expect(link).to_have_attribute('href', f'#/{name.lower()}?run=ppo')
+    expect(link).to_have_attribute('href', f'#/{name.lower()}?runs=ppo')
     link.click()
 
 
@@ -278,7 +280,7 @@ def test_the_runs_seen_last_are_shown_again(root, viewer, page):
   page.goto(url)  # nothing was seen: the run that was written last
   box = lambda run: page.get_by_label(f'Show the curves of {run}')
   expect(box('ppo')).to_be_checked()
-  page.goto(f'{url}#/runs?run=grpo')
+  page.goto(f'{url}#/runs?runs=grpo')
   expect(box('grpo')).to_be_checked()
   expect(page.locator('.card').first).to_be_visible()
   for fragment in ('', '#/runs'):
@@ -289,7 +291,7 @@ def test_the_runs_seen_last_are_shown_again(root, viewer, page):
   page.goto(f'{url}#/failures')
   expect(page.locator('.map').first).to_be_visible()
   link = page.locator('.map a').first
-  expect(link).to_have_attribute('href', re.compile(r'run=grpo&'))
+  expect(link).to_have_attribute('href', re.compile(r'runs=grpo&'))
   (root / 'grpo').rename(root / 'gone')  # it is no longer here
   # Folders are looked at once a second, and one that was listed is asked for.
   listed = lambda: page.request.get(f'{url}api/runs').text()
@@ -357,3 +359,115 @@ def test_all_pairs_of_a_comparison_are_linked(root, viewer, page):
   expect(links.nth(2)).to_have_attribute('aria-current', 'true')
   expect(page.get_by_label('Evaluation a', exact=True)).to_have_value(names[1])
   expect(page.get_by_label('Evaluation b', exact=True)).to_have_value(names[2])
+
+
+MANY = 400
+
+
+@pytest.fixture
+def many(tmp_path):
+  """More runs than are drawn, none of the same seed; some rows have two lines."""
+  rate = {'mean': 0.5, 'low': 0.4, 'high': 0.6, 'n': 8}
+  for i in range(MANY):
+    folder = tmp_path / f'run-{i:03d}'
+    folder.mkdir()
+    mixture = i % 7 == 0
+    config = {'mode': 'train', 'seed': i, 'env': {'name': 'babyai'}}
+    (folder / 'config.json').write_text(json.dumps(config))
+    found = {'a': rate, 'b': rate} if mixture else rate
+    summary = {'mode': 'train', 'steps': 3, 'eval': {'before': found}}
+    if mixture:
+      summary['eval'] = {'before/a': rate, 'before/b': rate}
+    (folder / 'summary.json').write_text(json.dumps(summary))
+    (folder / 'metrics.jsonl').write_text('{"step": 0, "policy/entropy": 1}\n')
+  return tmp_path
+
+
+def names_in_view(page):
+  """Names of the runs that are seen in the list, from its top."""
+  return page.evaluate("""() => {
+    const box = document.querySelector('.list');
+    const {top, bottom} = box.getBoundingClientRect();
+    const head = box.querySelector('thead').getBoundingClientRect().height;
+    return [...box.querySelectorAll('tbody tr[aria-rowindex]')].filter((row) => {
+      const at = row.getBoundingClientRect();
+      return at.bottom > top + head + 1 && at.top < bottom - 1;
+    }).map((row) => row.querySelector('.name').textContent);
+  }""")
+
+
+def test_of_many_runs_those_in_view_are_rows(many, viewer, page):
+  page.goto(viewer(many) + '#/runs?sort=run')
+  table = page.locator('.list table')
+  expect(table).to_have_attribute('aria-rowcount', str(MANY + 1))
+  rows = table.locator('tbody tr[aria-rowindex]')
+  expect(rows.first).to_have_attribute('aria-rowindex', '2')
+  assert rows.count() < 60
+  assert names_in_view(page)[0] == 'run-000'
+  # The end is reached by a scroll, with no gap in view on the way.
+  box = page.locator('.list')
+  for to in (500, 3000, 2500, 10**6):
+    box.evaluate(f'(each) => each.scrollTop = {to}')
+    page.wait_for_timeout(150)
+    found = names_in_view(page)
+    assert found == sorted(found) and len(found) >= 4
+  assert found[-1] == f'run-{MANY - 1}'
+  expect(rows.last).to_have_attribute('aria-rowindex', str(MANY + 1))
+  # Another order begins at its first row, and the history comes back.
+  page.get_by_role('button', name='Seed').click()
+  expect(page.locator('th[aria-sort]')).to_contain_text('Seed')
+  expect(rows.first).to_contain_text('run-399')
+  assert names_in_view(page)[0] == 'run-399'
+  page.go_back()
+  expect(rows.first).to_contain_text('run-000')
+  # The filter finds what is not drawn.
+  page.get_by_label('Filter runs').fill('run-27')
+  expect(rows).to_have_count(0)  # few rows are all drawn, as they always were
+  expect(table.locator('tbody tr')).to_have_count(10)
+  expect(table).not_to_have_attribute('aria-rowcount', re.compile('.'))
+
+
+def test_the_keyboard_goes_through_rows_that_were_not_drawn(many, viewer, page):
+  page.goto(viewer(many) + '#/runs?sort=run')
+  page.get_by_label('Show the curves of run-000').focus()
+  for _ in range(90):  # each row has a box and a link
+    page.keyboard.press('Tab')
+  label = page.evaluate('document.activeElement.getAttribute("aria-label")')
+  assert label == 'Show the curves of run-045'
+  assert 'run-045' in names_in_view(page)
+  # What had the focus is not drawn any more: the list has it.
+  page.locator('.list').evaluate('(each) => each.scrollTop = 1e6')
+  expect(page.locator('.list')).to_be_focused()
+  page.keyboard.press('Home')
+  expect(page.get_by_label('Show the curves of run-000')).to_be_visible()
+  # A run that is chosen far below stays in view and keeps the focus.
+  page.locator('.list').evaluate('(each) => each.scrollTop = 5000')
+  page.wait_for_timeout(150)
+  name = names_in_view(page)[3]
+  box = page.get_by_label(f'Show the curves of {name}')
+  box.focus()
+  box.press('Space')
+  expect(page).to_have_url(re.compile(f'runs=.*{name}'))
+  expect(box).to_be_focused()
+  assert name in names_in_view(page)
+
+
+@pytest.mark.parametrize('width', [1440, 390])
+def test_many_runs_are_accessible_and_end_with_a_whole_row(
+    many, viewer, page, width
+):
+  page.set_viewport_size({'width': width, 'height': 900})
+  url = viewer(many)
+  for fragment in ('runs', 'arms?group=seed'):
+    page.goto(f'{url}#/{fragment}')
+    page.locator('.list tr[aria-rowindex="9"]').wait_for()
+    page.locator('.card').first.wait_for()
+    assert page.evaluate('document.documentElement.scrollWidth') <= width
+    assert axe.findings(page) == []
+
+
+def test_many_groups_are_drawn_in_part(many, viewer, page):
+  page.goto(viewer(many) + '#/arms?group=seed')
+  table = page.locator('.list table')
+  expect(table).to_have_attribute('aria-rowcount', re.compile(r'\d{3}'))
+  assert table.locator('tbody tr').count() < 60

@@ -1,13 +1,15 @@
 """Tests for agentrl.weights.hf_config: the config.json of every family."""
 
 import dataclasses
+import json
+import re
 
 import pytest
 
 from agentrl.errors import WeightsError
 from agentrl.models import rotary, variants
-from agentrl.models.config import FULL, SLIDING, TransformerConfig
-from agentrl.weights import hf_config
+from agentrl.models.config import FULL, ROTATED, SLIDING, TransformerConfig
+from agentrl.weights import families, hf_config
 
 # What the published files say of the network, without what says nothing of it.
 PUBLISHED = {
@@ -150,6 +152,133 @@ PUBLISHED = {
             sliding_window=1024,
         ),
     ),
+    'mistral-nemo-12b': dict(
+        model_type='mistral',
+        head_dim=128,
+        hidden_act='silu',
+        hidden_size=5120,
+        intermediate_size=14336,
+        max_position_embeddings=131072,
+        num_attention_heads=32,
+        num_hidden_layers=40,
+        num_key_value_heads=8,
+        rms_norm_eps=1e-5,
+        rope_theta=1000000.0,
+        sliding_window=None,
+        tie_word_embeddings=False,
+        vocab_size=131072,
+    ),
+    'ministral3-8b': dict(
+        model_type='mistral3',
+        text_config=dict(
+            model_type='ministral3',
+            head_dim=128,
+            hidden_act='silu',
+            hidden_size=4096,
+            intermediate_size=14336,
+            max_position_embeddings=262144,
+            num_attention_heads=32,
+            num_hidden_layers=34,
+            num_key_value_heads=8,
+            rms_norm_eps=1e-5,
+            rope_parameters=dict(
+                beta_fast=32.0,
+                beta_slow=1.0,
+                factor=16.0,
+                llama_4_scaling_beta=0.1,
+                mscale=1.0,
+                mscale_all_dim=1.0,
+                original_max_position_embeddings=16384,
+                rope_theta=1000000.0,
+                rope_type='yarn',
+                type='yarn',
+            ),
+            sliding_window=None,
+            tie_word_embeddings=False,
+            vocab_size=131072,
+        ),
+    ),
+    'granite3.3-2b': dict(
+        model_type='granite',
+        attention_bias=False,
+        attention_multiplier=0.015625,
+        embedding_multiplier=12.0,
+        hidden_act='silu',
+        hidden_size=2048,
+        intermediate_size=8192,
+        logits_scaling=8.0,
+        max_position_embeddings=131072,
+        mlp_bias=False,
+        num_attention_heads=32,
+        num_hidden_layers=40,
+        num_key_value_heads=8,
+        residual_multiplier=0.22,
+        rms_norm_eps=1e-5,
+        rope_scaling=None,
+        rope_theta=10000000.0,
+        tie_word_embeddings=True,
+        vocab_size=49159,
+    ),
+    'olmo3-7b': dict(
+        model_type='olmo3',
+        attention_bias=False,
+        hidden_act='silu',
+        hidden_size=4096,
+        intermediate_size=11008,
+        layer_types=([SLIDING] * 3 + [FULL]) * 8,
+        max_position_embeddings=65536,
+        num_attention_heads=32,
+        num_hidden_layers=32,
+        num_key_value_heads=32,
+        rms_norm_eps=1e-6,
+        rope_scaling=dict(
+            attention_factor=1.2079441541679836,
+            beta_fast=32.0,
+            beta_slow=1.0,
+            factor=8.0,
+            original_max_position_embeddings=8192,
+            rope_type='yarn',
+        ),
+        rope_theta=500000,
+        sliding_window=4096,
+        tie_word_embeddings=False,
+        vocab_size=100278,
+    ),
+    'glm4-9b': dict(
+        model_type='glm4',
+        attention_bias=True,
+        head_dim=128,
+        hidden_act='silu',
+        hidden_size=4096,
+        intermediate_size=13696,
+        max_position_embeddings=32768,
+        num_attention_heads=32,
+        num_hidden_layers=40,
+        num_key_value_heads=2,
+        partial_rotary_factor=0.5,
+        rms_norm_eps=1e-5,
+        rope_theta=10000.0,
+        tie_word_embeddings=False,
+        vocab_size=151552,
+    ),
+    'phi4-14b': dict(
+        model_type='phi3',
+        attention_bias=False,
+        hidden_act='silu',
+        hidden_size=5120,
+        intermediate_size=17920,
+        max_position_embeddings=16384,
+        num_attention_heads=40,
+        num_hidden_layers=40,
+        num_key_value_heads=10,
+        original_max_position_embeddings=16384,
+        rms_norm_eps=1e-5,
+        rope_scaling=None,
+        rope_theta=250000,
+        sliding_window=None,
+        tie_word_embeddings=False,
+        vocab_size=100352,
+    ),
 }
 
 
@@ -252,6 +381,31 @@ def test_heads_of_keys_left_out_are_those_of_transformers(name, heads):
     assert parse(fields).num_kv_heads == theirs.num_key_value_heads == 32
 
 
+# Sizes that no family has as defaults: all that is left out is.
+SPARSE = dict(
+    vocab_size=61,
+    hidden_size=128,
+    intermediate_size=48,
+    num_hidden_layers=8,
+    num_attention_heads=32,
+    head_dim=128,
+)
+
+
+@pytest.mark.parametrize('name', families.FAMILIES)
+def test_fields_left_out_are_those_of_transformers(name):
+  transformers = pytest.importorskip('transformers')
+  fields = dict(model_type=name) | SPARSE
+  if name == 'qwen3_moe':
+    fields |= dict(
+        num_experts=4, num_experts_per_tok=2, moe_intermediate_size=8
+    )
+  for absent in ('rms_norm_eps', 'head_dim'):
+    fields.pop(absent, None)
+    theirs = transformers.AutoConfig.for_model(**fields).to_dict()
+    assert parse(fields) == parse(theirs)
+
+
 def refused(name, changes, message):
   return pytest.param(name, changes, message, id=f'{name} {message}')
 
@@ -316,8 +470,8 @@ def refused(name, changes, message):
         ),
         refused(
             'llama3.2-3b',
-            dict(rope_scaling=dict(rope_type='longrope', factor=4.0)),
-            "rope_scaling of .*Unknown rotary scaling 'longrope'",
+            dict(rope_scaling=dict(rope_type='proportional', factor=4.0)),
+            "rope_scaling of .*Unknown rotary scaling 'proportional'",
         ),
         refused(
             'gemma3-1b',
@@ -345,6 +499,55 @@ def refused(name, changes, message):
             "'linear' has no beta_fast",
         ),
         refused(
+            'ministral3-3b',
+            dict(rope_scaling=dict(rope_type='yarn', factor=2.0)),
+            "rotary type 'yarn' lacks llama_4_scaling_beta",
+        ),
+        refused(
+            'ministral3-3b',
+            dict(layer_types=[SLIDING] * 26),
+            'layer_types of .* contradicts sliding_window=None',
+        ),
+        refused(
+            'phi4-14b',
+            dict(rope_scaling=dict(rope_type='linear', factor=2.0)),
+            "'linear' is not of this family; known: longrope",
+        ),
+        refused(
+            'phi4-14b',
+            dict(
+                rope_scaling=dict(
+                    rope_type='su',
+                    short_factor=[1.0] * 63,
+                    long_factor=[2.0] * 64,
+                )
+            ),
+            '128 rotated dimensions need 64 entries of short_factor, got 63',
+        ),
+        refused(
+            'phi4-14b',
+            dict(rope_scaling=dict(rope_type='su', short_factor=[0.0] * 64)),
+            r'short_factor is \[0.0, ',
+        ),
+        refused(
+            'phi4-14b',
+            dict(partial_rotary_factor=0.01, rope_parameters=None),
+            'rotates 1 of 128 dim',
+        ),
+        refused(
+            'mistral-7b-v0.3', dict(attention_bias=True), 'attention_bias .* Tr'
+        ),
+        refused(
+            'granite3.3-2b',
+            dict(logits_scaling=0),
+            'logits_scaling .* is 0; it',
+        ),
+        refused(
+            'olmo3-7b',
+            dict(sliding_window_pattern=6),
+            'sliding_window_pattern of .* is 6; only 4',
+        ),
+        refused(
             'llama3.2-3b',
             dict(rope_scaling=dict(rope_type='default', mrope_section=[1])),
             "'default' has no mrope_section",
@@ -352,8 +555,24 @@ def refused(name, changes, message):
     ],
 )
 def test_what_the_decoder_does_not_have_is_refused(name, changes, message):
+  fields = PUBLISHED.get(name) or hf_config.make(variants.get(name))
   with pytest.raises(WeightsError, match=message):
-    parse(PUBLISHED[name] | changes)
+    parse(fields | changes)
+
+
+def test_every_model_type_of_transformers_is_read_or_refused_by_name():
+  auto = pytest.importorskip('transformers.models.auto.modeling_auto')
+  listed = auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+  assert families.FAMILIES.keys() <= listed.keys()
+  for name, architecture in listed.items():
+    if name in families.FAMILIES:
+      assert families.FAMILIES[name].architecture == architecture
+    elif name not in families.TEXT_PARTS:
+      reason = re.escape(f'Its network has {families.LACKED[name]}. Train a')
+      with pytest.raises(WeightsError, match=f'is {name!r}; .*{reason}'):
+        parse(dict(model_type=name))
+  known = {*families.FAMILIES, *families.TEXT_PARTS}
+  assert not known & families.LACKED.keys()
 
 
 def test_only_full_layers_of_gemma_may_be_scaled():
@@ -367,6 +586,11 @@ def test_only_full_layers_of_gemma_may_be_scaled():
 def test_a_model_of_text_and_images_needs_its_text_part():
   with pytest.raises(WeightsError, match='has no text_config'):
     parse(dict(model_type='gemma3'))
+  with pytest.raises(WeightsError, match="'llama'; known in 'mistral3': mist"):
+    parse(dict(model_type='mistral3', text_config=dict(model_type='llama')))
+  text = {k: v for k, v in PUBLISHED['llama3.2-3b'].items() if k[0] != 'm'}
+  config = parse(dict(model_type='mistral3', text_config=text))
+  assert config.family == 'mistral' and config.sliding_window == 4096
   quantised = PUBLISHED['gemma3-27b'] | dict(quantization_config=dict(bits=8))
   with pytest.raises(WeightsError, match='quantization_config'):
     parse(quantised)
@@ -386,7 +610,7 @@ SMALL = dict(
 @pytest.mark.parametrize(
     'changes, message',
     [
-        (dict(qk_norm=True), "family 'llama' cannot say qk_norm=True"),
+        (dict(qk_norm=True), "family 'llama' cannot say qk_norm=head"),
         (dict(family='qwen2'), 'cannot say qkv_bias=False'),
         (dict(family='gemma3_text'), "hidden_activation of .* is 'silu'; only"),
         (
@@ -394,7 +618,7 @@ SMALL = dict(
             'cannot say sliding_window=8',
         ),
         (dict(rope_layers=[True, False]), 'cannot say rope_layers='),
-        (dict(family='qwen9'), "Unknown family 'qwen9'; known: llama, qwen2"),
+        (dict(family='qwen9'), "Unknown family 'qwen9'; known: llama, mistral"),
     ],
 )
 def test_what_a_family_s_files_cannot_say_is_refused(changes, message):
@@ -403,6 +627,29 @@ def test_what_a_family_s_files_cannot_say_is_refused(changes, message):
 
 
 def test_every_scaling_is_written_and_read():
+  longrope = rotary.Scaling(
+      'longrope',
+      2.0,
+      original_max_positions=512,
+      short_factor=(1.0, 1.5, 2.0, 2.5),
+      long_factor=(3.0, 4.0, 5.0, 6.0),
+  )
+  alpha = rotary.Scaling('dynamic', 1.0, alpha=1000.0)
+  beta = rotary.Scaling('yarn', 4.0, original_max_positions=512, query_beta=0.1)
+  for scaling, fields in (
+      (longrope, dict(family='phi3')),
+      (alpha, dict(family='hunyuan_v1_dense', qk_norm=ROTATED)),
+      (beta, dict(family='ministral3')),
+  ):
+    config = TransformerConfig(**SMALL, **fields, rope_scaling=scaling)
+    written = json.loads(json.dumps(hf_config.make(config)))
+    assert parse(written) == config
+    as_json = json.loads(json.dumps(dataclasses.asdict(config)))
+    assert TransformerConfig(**as_json) == config
+    # Files of other families have no word for it.
+    if scaling is not longrope:
+      with pytest.raises(WeightsError, match='cannot say rope_scaling='):
+        hf_config.make(TransformerConfig(**SMALL, rope_scaling=scaling))
   for scaling in (
       rotary.Scaling('linear', 3.0),
       rotary.Scaling('dynamic', 2.0),

@@ -171,12 +171,11 @@ def test_absent_fields_have_the_defaults_of_llama(saved):
             'model_type of .* is None; .*Give the folder of a m',
         ),
         ('model_type', 'gpt2', 'Its network has learned positions.*evaluate'),
-        ('model_type', 'mistral', 'sliding_window is null is a "llama"'),
         ('model_type', 'deepseek_v3', 'has latent attention.*Train a model of'),
         (
             'model_type',
             'martian',
-            "'gemma3'. Train a model of these.*model=URL",
+            "'mistral3'. Train a model of these.*model=URL",
         ),
         ('model_type', ['llama'], 'known: .*Train a model of these families'),
         ('attention_bias', True, r'lacks 12 tensors .*self_attn.k_proj.bias'),

@@ -21,6 +21,7 @@ import pytest
 
 from agentrl.errors import WeightsError
 from agentrl.models.config import FULL, SLIDING, TransformerConfig
+from agentrl.models.rotary import Scaling
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.weights import hf, names, pretrained
 from tests import tiny
@@ -37,7 +38,8 @@ HOSTILE = [
     {'content': None},
 ]  # fmt: skip
 _KINDS = (
-    'llama', 'llama', 'qwen3_moe', 'gemma3_text', 'gguf', 'gguf_tokenizer'
+    'llama', 'llama', 'qwen3_moe', 'gemma3_text', 'phi3', 'gguf',
+    'gguf_tokenizer'
 )  # fmt: skip
 # Folders with a tokenizer only.
 _TOKENIZERS = ('gguf_tokenizer', 'older_tokenizer')
@@ -74,6 +76,19 @@ def make_config(family):
           sliding_window=4,
           rope_local_theta=1e4,
       )
+    case 'phi3':
+      fields |= dict(
+          partial_rotary_factor=0.5,
+          sliding_window=4,
+          layer_types=(SLIDING, SLIDING),
+          rope_scaling=Scaling(
+              'longrope',
+              factor=4.0,
+              original_max_positions=512,
+              short_factor=(1.0, 2.0),
+              long_factor=(3.0, 4.0),
+          ),
+      )
   return TransformerConfig(**fields)
 
 
@@ -83,7 +98,7 @@ def _folder(tmp_path_factory):
   root = tmp_path_factory.mktemp('models')
   texts = ['get 2 oak logs', 'craft 4 planks using 1 oak log'] * 4
   tokenizer = tokenizer_lib.train_bpe(texts, 300)
-  for family in ('llama', 'qwen3_moe', 'gemma3_text'):
+  for family in ('llama', 'qwen3_moe', 'gemma3_text', 'phi3'):
     config = make_config(family)
     hf.save(
         root / family,

@@ -4,6 +4,7 @@ Those of the oracle need peft (pip install --no-deps peft) beside torch.
 """
 
 import dataclasses
+import functools
 import json
 
 import jax
@@ -171,14 +172,40 @@ def logits(config, params, tokens, base=None):
   return module.apply(variables, hidden, method='unembed')
 
 
+def test_adapters_of_matrices_that_share_a_tensor_are_refused(tmp_path):
+  config = dataclasses.replace(tiny.CONFIG, family='phi3')
+  save = functools.partial(peft.save_adapter, config=config, base='b')
+  lora = Lora(rank=3, targets=('q', 'down'))
+  adapter = random_adapter(config, lora)
+  message = 'one matrix for several of q, .*export.adapter=False.*o.*down'
+  with pytest.raises(WeightsError, match=message):
+    save(tmp_path / 'x', adapter=adapter, lora=lora)
+  with pytest.raises(WeightsError, match='one matrix for several'):
+    peft.modules(config, lora)
+  lora = Lora(rank=3, targets=('o', 'down'))
+  adapter = random_adapter(config, lora)
+  save(tmp_path / 'y', adapter=adapter, lora=lora)
+  found, same = peft.load_adapter(tmp_path / 'y', config)
+  assert found == lora
+  tiny.assert_trees_equal(same, adapter)
+  path = tmp_path / 'y' / 'adapter_config.json'
+  path.write_text(path.read_text().replace('o_proj', 'qkv_proj'))
+  with pytest.raises(WeightsError, match='qkv_proj.*known: o_proj, down_proj'):
+    peft.load_adapter(tmp_path / 'y', config)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize('name', hugging_face.MODELS)
+@pytest.mark.parametrize(
+    'name', [*hugging_face.MODELS, *hugging_face.DEFAULT.values()]
+)
 def test_peft_loads_what_we_write(tmp_path, name):
   oracle = pytest.importorskip('peft', reason='needs peft, the oracle')
   theirs = hugging_face.make(name)
   theirs.save_pretrained(tmp_path / 'base')
   config, params = hf.load(tmp_path / 'base')
   targets = ATTENTION if config.num_experts else LORA_TARGETS
+  if config.family in ('glm4', 'phi3'):  # others share tensors
+    targets = ('o', 'down')
   lora = Lora(rank=3, alpha=5.0, targets=targets, rslora='qwen' in name)
   adapter = random_adapter(config, lora)
   base = str(tmp_path / 'base')  # where peft looks for its vocabulary

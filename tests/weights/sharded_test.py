@@ -7,11 +7,12 @@ import jax
 import ml_dtypes
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from agentrl.errors import WeightsError
 from agentrl.models import transformer
 from agentrl.training import state as state_lib
-from agentrl.weights import hf, pretrained
+from agentrl.weights import hf, hf_config, names, pretrained, sharded
 from tests import tiny
 from tests.weights.safetensors_file import change_tensors
 
@@ -82,3 +83,45 @@ def test_another_configuration_is_noticed(saved):
   path.write_text(json.dumps(fields | {'num_hidden_layers': 1}))
   with pytest.raises(WeightsError, match='has unknown'):
     pretrained.load(saved, place=place)
+
+
+@pytest.mark.parametrize('family', ['phi3', 'glm4'])
+def test_matrices_that_share_a_tensor_are_split(tmp_path, family):
+  config = hf_config.parse(
+      dict(
+          model_type=family,
+          vocab_size=61,
+          hidden_size=24,
+          intermediate_size=36,
+          num_hidden_layers=2,
+          num_attention_heads=4,
+          num_key_value_heads=2,
+          head_dim=8,
+      ),
+      'config.json',
+  )
+  params = tiny.random_params(config)
+  hf.save(tmp_path / 'model', config, params)
+  stored = safetensors.numpy.load_file(tmp_path / 'model/model.safetensors')
+  name = 'model.layers.1.mlp.gate_up_proj.weight'
+  assert stored[name].shape == (72, 24)
+  mlp = params['layers']['mlp']
+  np.testing.assert_array_equal(stored[name][36:], mlp['up']['kernel'][1].T)
+  found, loaded = pretrained.load(tmp_path / 'model', place=place)
+  assert found == config
+  tiny.assert_trees_equal(loaded, params)
+  # A device's part of the second of them.
+  shapes = names.shapes(config, np.float32)
+  piece = names.pieces(config, lambda tensor: tensor.hf, shapes)[name][1]
+  source = [stored[name.replace('.1.', f'.{i}.')] for i in range(2)]
+  slices = np.empty(2, object)
+  slices[:] = source
+  index = (slice(0, 2), slice(3, 9), slice(5, 20))
+  leaf = shapes['layers']['mlp']['up']['kernel']
+  np.testing.assert_array_equal(
+      sharded._read(piece, leaf, slices, index), mlp['up']['kernel'][index]
+  )
+  cut = stored[name][:-1].copy()
+  change_tensors(tmp_path / 'model', lambda t: t | {name: cut})
+  with pytest.raises(WeightsError, match=r'has shape \[71, 24\]; .*\[72, 24\]'):
+    pretrained.load(tmp_path / 'model', place=place)

@@ -320,8 +320,7 @@ class Mcp:
       raise EnvError('This task has no expert.')
     if self._done >= len(calls):
       raise EnvError('The expert has no plan from here.')
-    call = calls[self._done]
-    return functions_lib.write_call(call['name'], call['arguments'])
+    return task_files.action_of(calls[self._done])
 
   def close(self) -> None:
     if self._session is not None:
@@ -410,13 +409,7 @@ def _check_task(task: Task) -> None:
       re.compile(check['pattern'])
     except re.error as error:
       raise ValueError(f'its pattern is broken: {error}') from error
-  for call in task.get('expert', ()):
-    if (
-        not isinstance(call, dict)
-        or call.keys() != {'name', 'arguments'}
-        or not isinstance(call['arguments'], dict)
-    ):
-      raise ValueError("'expert' is a list of calls: name, arguments")
+  task_files.check_expert(task.get('expert', ()))
 
 
 def _specialise(**options: Any) -> dict[str, Any]:

@@ -25,12 +25,12 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import aiohttp.web
 
 from agentrl import plugins
-from agentrl.envs import conversation, functions as functions_lib
+from agentrl.envs import base, conversation, functions as functions_lib
 from agentrl.envs.adapters import task_files
 from agentrl.envs.adapters.task_files import Task
 from agentrl.envs.dialect import Dialect
@@ -271,8 +271,30 @@ def _reply(action: str, functions: Sequence[Function]) -> dict[str, Any]:
   return {'role': 'assistant', 'content': None, 'tool_calls': [made]}
 
 
-class Run:
-  """A run of the program: a process, or a thread of a function."""
+class Run(Protocol):
+  """One run of a program."""
+
+  @property
+  def alive(self) -> bool:
+    """True while it may still ask."""
+
+  def check(self) -> None:
+    """Refuses a run that has failed.
+
+    Raises:
+      EnvError: it has; a fault that a second try would meet again is an `EnvFault`.
+    """
+
+  def stop(self) -> None:
+    """Ends it."""
+
+
+# Starts a run, from base URL, session, number of a task and seed.
+Start = Callable[[str, Session, int, int], Run]
+
+
+class Started:
+  """A run of the program: a process, or a thread of a function; see `Run`."""
 
   def __init__(
       self,
@@ -343,39 +365,50 @@ class Run:
       self._child.stop(_END_S)
 
 
+def starting(
+    options: Mapping[str, Any], tasks: Sequence[Task], endpoint: Endpoint
+) -> Start:
+  """A function that starts runs of the program that the options name."""
+  return lambda url, session, task_id, seed: Started(
+      options, url, session, tasks[task_id], seed, endpoint.log
+  )
+
+
 class Program:
   """One run of a program after the other; see `base.Env`."""
 
   def __init__(
       self,
       endpoint: Endpoint,
-      tasks: Sequence[Mapping[str, Any]],
+      count: int,
       functions: tuple[Function, ...] | None,
-      options: Mapping[str, Any],
+      start: Start,
+      timeout_s: float,
+      name: str = 'program',
   ):
-    """Keeps the parts; functions None: those of the first request are asked for."""
-    self._endpoint, self._tasks = endpoint, tasks
-    self._functions, self._options = functions, options
+    """Keeps the parts.
+
+    Args:
+      endpoint: that runs speak to.
+      count: tasks.
+      functions: tools of the policy; None: those of the first request.
+      start: of a run.
+      timeout_s: seconds between two requests, at most.
+      name: of the environment, in errors.
+    """
+    self._endpoint, self._count, self._start = endpoint, count, start
+    self._functions, self._timeout_s = functions, timeout_s
+    self._name = name
     self._run: Run | None = None
     self._url = ''
     self._text = ''
 
   def reset(self, task_id: int, seed: int) -> str:
-    if not 0 <= task_id < len(self._tasks):
-      raise EnvError(
-          f'program has no task {task_id}; ids are 0 to {len(self._tasks) - 1}.'
-      )
+    base.check_task(self._name, task_id, self._count)
     self.close()
     self._url, self._session = self._endpoint.open()
     self._seen: list[dict[str, Any]] = []  # the segment, with our answers
-    self._run = Run(
-        self._options,
-        self._url,
-        self._session,
-        self._tasks[task_id],
-        seed,
-        self._endpoint.log,
-    )
+    self._run = self._start(self._url, self._session, task_id, seed)
     ask = self._next()
     if ask is None:
       raise EnvFault('The program ended without asking for a completion.')
@@ -389,8 +422,7 @@ class Program:
   def _next(self) -> Ask | None:
     """The next request; None: the program has ended, and all are answered."""
     assert self._run is not None  # since a reset
-    timeout_s = self._options['timeout_s']
-    until = time.monotonic() + timeout_s
+    until = time.monotonic() + self._timeout_s
     while time.monotonic() < until:
       try:
         return self._session.events.get(timeout=_POLL_S)
@@ -402,7 +434,9 @@ class Program:
         except queue.Empty:
           self._run.check()
           return None
-    raise EnvError(f'The program neither asks nor ends within {timeout_s:g} s.')
+    raise EnvError(
+        f'The program neither asks nor ends within {self._timeout_s:g} s.'
+    )
 
   def _show(self, ask: Ask) -> str:
     """The observation that a request is to the policy."""
@@ -489,7 +523,14 @@ class Programs:
     self._endpoint = Endpoint()
 
   def make(self) -> Program:
-    return Program(self._endpoint, self._tasks, self._functions, self._options)
+    start = starting(self._options, self._tasks, self._endpoint)
+    return Program(
+        self._endpoint,
+        len(self._tasks),
+        self._functions,
+        start,
+        self._options['timeout_s'],
+    )
 
   def gauges(self) -> Mapping[str, float]:
     return {}
@@ -518,7 +559,9 @@ def functions(**options: Any) -> tuple[Function, ...]:
 def _functions(key: str) -> tuple[Function, ...]:
   options = json.loads(key)
   endpoint = Endpoint()
-  env = Program(endpoint, load_tasks(options['tasks']), None, options)
+  tasks = load_tasks(options['tasks'])
+  start = starting(options, tasks, endpoint)
+  env = Program(endpoint, len(tasks), None, start, options['timeout_s'])
   try:
     return env.first_functions(0)
   finally:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from agentrl import json_files
+from agentrl.envs import functions as functions_lib
 from agentrl.envs.spec import SPLITS
 from agentrl.errors import ConfigError, DataError
 
@@ -44,6 +45,29 @@ def read(path: str | None, check: Callable[[Any], None]) -> tuple[Task, ...]:
   if not tasks:
     raise ConfigError(f'env.options.tasks={path} has no task.')
   return tuple(tasks)
+
+
+def check_expert(calls: Any, *, plain: bool = False) -> None:
+  """Raises ValueError for what is no list of actions: calls, or texts if `plain`."""
+  words = "'expert' is a list of calls: name, arguments" + ' or texts' * plain
+  if not isinstance(calls, list | tuple):
+    raise ValueError(words)
+  for call in calls:
+    if plain and isinstance(call, str):
+      continue
+    if (
+        not isinstance(call, dict)
+        or call.keys() != {'name', 'arguments'}
+        or not isinstance(call['arguments'], dict)
+    ):
+      raise ValueError(words)
+
+
+def action_of(call: Any) -> str:
+  """The action that an item of 'expert' is."""
+  if isinstance(call, str):
+    return call
+  return functions_lib.write_call(call['name'], call['arguments'])
 
 
 def of_split(split: str, tasks: tuple[Task, ...]) -> list[int]:

@@ -15,6 +15,7 @@ _FULL = re.compile(
     rf'a {_THING} \d+, (?:(\d+) steps? in front of you)?(?: and )?'
     r'(?:(\d+) steps? to your (left|right))?'
 )
+_REFUSED = 'You cannot do '
 
 
 def view(moment: Moment) -> list[Block]:
@@ -33,6 +34,11 @@ def view(moment: Moment) -> list[Block]:
   if things:
     parts.append({'kind': 'grid', 'title': 'In view', 'things': things})
   return parts
+
+
+def refuses(observation: str) -> bool:
+  """True if the command before an observation could not be done."""
+  return observation.startswith(_REFUSED)
 
 
 def _things(observation: str) -> list[Block]:

@@ -86,4 +86,5 @@ SPEC = EnvSpec(
         ' verdict and within its limit of steps.'
     ),
     view=replay_view.view,
+    refuses=replay_view.refuses,
 )

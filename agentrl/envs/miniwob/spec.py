@@ -60,6 +60,7 @@ SPEC = EnvSpec(
     success='The page ended the episode with its full reward, 1.',
     random_rule=random_rule.draw,
     view=replay_view.view,
+    refuses=replay_view.refuses,
     element_of=replay_view.acted_on,
     packages=('playwright',),
     requirements=('envs', 'data'),

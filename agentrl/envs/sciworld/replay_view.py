@@ -11,6 +11,7 @@ _ROOM = re.compile(
 )
 _MOVED = re.compile(r'You move to the (.+?)\.')
 _HOLDS = re.compile(r'In your inventory, you see:\n((?:\t.*\n?)*)')
+_REFUSED = 'No known action matches that input.'
 
 
 def view(moment: Moment) -> list[Block]:
@@ -55,6 +56,11 @@ def view(moment: Moment) -> list[Block]:
         blocks.items('Inventory, when last listed', map(blocks.item, lines))
     )
   return parts
+
+
+def refuses(observation: str) -> bool:
+  """True if the command before an observation could not be done."""
+  return observation == _REFUSED
 
 
 def _lines(seen: str) -> list[str]:

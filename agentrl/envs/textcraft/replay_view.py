@@ -16,6 +16,7 @@ _GOT = re.compile(r'Got (\d+) (.+)')
 _CRAFTED = re.compile(r'Crafted (\d+) (.+)')
 _COUNTED = re.compile(r'(\d+) (.+)')
 _DEEPEST = 8
+_REFUSED = ('Could not ', 'Wrong item format: ')
 
 
 def view(moment: Moment) -> list[Block]:
@@ -43,6 +44,11 @@ def view(moment: Moment) -> list[Block]:
     tree = _node(goal[1], 1, ways, kinds, {**held}, products, ())
     parts.insert(1, blocks.tree('Recipes', tree))
   return parts
+
+
+def refuses(observation: str) -> bool:
+  """True if the command before an observation could not be done."""
+  return observation.startswith(_REFUSED)
 
 
 def _counted(text: str) -> dict[str, int]:

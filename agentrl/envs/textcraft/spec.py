@@ -89,4 +89,5 @@ SPEC = EnvSpec(
     success='The goal item was crafted.',
     random_rule=random_rule.draw,
     view=replay_view.view,
+    refuses=replay_view.refuses,
 )

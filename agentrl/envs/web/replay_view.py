@@ -8,6 +8,13 @@ from agentrl.envs.blocks import Block, Moment
 _OBJECTIVE = re.compile(r'^OBJECTIVE: (.+)$', re.MULTILINE)
 _URL = re.compile(r'^URL: (.+)$', re.MULTILINE)
 _NUMBER = re.compile(r'^\s*(?:```)?\s*(?:click|type|hover) \[(\d+)\]')
+# What `commands.Refused` says, in the notes above a page.
+_REFUSED = re.compile(
+    r'^(?:Element \[\d+\] (?:is|cannot be) |There is no (?:element|tab|page to'
+    r' go) |'
+    r'.* (?:is no command; the commands are |cannot be read; the form is ))',
+    re.MULTILINE,
+)
 
 
 def view(moment: Moment) -> list[Block]:
@@ -37,6 +44,11 @@ def acted_on(action: str) -> int | None:
   """The number of the element that a command names, or None."""
   match = _NUMBER.match(action)
   return int(match[1]) if match else None
+
+
+def refuses(observation: str) -> bool:
+  """True if the command before an observation could not be done."""
+  return bool(_REFUSED.search(observation))
 
 
 def _element(moment: Moment) -> str | None:

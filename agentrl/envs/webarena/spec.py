@@ -59,6 +59,7 @@ SPEC = EnvSpec(
     ),
     random_rule=random_rule.draw,
     view=replay_view.view,
+    refuses=replay_view.refuses,
     element_of=replay_view.acted_on,
     packages=('playwright',),
     requirements=('envs',),

@@ -121,7 +121,13 @@ class EpisodeOutcomes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare_sides(
-    a: Side, b: Side, panels: Mapping[str, Panel], *, seed: int
+    a: Side,
+    b: Side,
+    panels: Mapping[str, Panel],
+    *,
+    seed: int,
+    metrics: Sequence[str] = METRICS,
+    by_subtask: bool = True,
 ) -> Iterator[PairedRow]:
   """Rows of every environment: all of it, then its subtasks, by metric.
 
@@ -132,14 +138,18 @@ def compare_sides(
     b: the second.
     panels: by `sides.common_panels`.
     seed: of the permutation tests' draws.
+    metrics: that are compared.
+    by_subtask: False leaves out all rows but those of all tasks.
   """
   single = len(a.runs) == len(b.runs) == 1
   for env, panel in panels.items():
     clusters = None
     if panel.clusters is not None:
       clusters = dict(zip(panel.task_ids, panel.clusters, strict=True))
-    parts = {ALL: set(panel.task_ids)} | _subtasks(panel)
-    for metric in METRICS:
+    parts = {ALL: set(panel.task_ids)}
+    if by_subtask:
+      parts |= _subtasks(panel)
+    for metric in metrics:
       first, second = values_of(a, env, metric), values_of(b, env, metric)
       reported = _any(first) and _any(second)
       if metric == 'progress' and not reported:

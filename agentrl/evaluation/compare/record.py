@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import msgspec
 
 from agentrl.errors import DataError
-from agentrl.evaluation.compare import pairing, recorded, sides
+from agentrl.evaluation.compare import matrix, pairing, recorded, sides
+from agentrl.evaluation.compare.matrix import Standing
 from agentrl.evaluation.compare.pairing import EpisodeOutcomes, PairedRow
 from agentrl.evaluation.compare.recorded import Recorded
 from agentrl.evaluation.compare.sides import Setting, Side, Unpaired
@@ -58,6 +59,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     settings: in which sides differ.
     skipped: environments that were left out.
     unpaired: tasks that were left out, since only one side of a pair has them.
+    standings: success of each side on all that it has played.
     format: of the file.
   """
 
@@ -69,6 +71,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
   settings: tuple[Setting, ...]
   skipped: tuple[Skipped, ...]
   unpaired: tuple[Unpaired, ...] = ()
+  standings: tuple[Standing, ...] = ()
   format: int = _FORMAT
 
 
@@ -138,7 +141,7 @@ def _compare(pairs: Sequence[tuple[Side, Side]], seed: int) -> Compared:
     left_out += sides.unpaired(whole_a, whole_b, shared)
     a, b = (sides.paired(side, shared) for side in (whole_a, whole_b))
     rows += pairing.compare_sides(a, b, shared, seed=seed)
-    if len(a.runs) > 1:
+    if min(len(a.runs), len(b.runs)) > 1:
       over_seeds += seed_rows.compare_algorithms(a, b, list(shared), seed=seed)
     else:
       outcomes += [pairing.episode_outcomes(a, b, env) for env in shared]
@@ -172,4 +175,10 @@ def _compare(pairs: Sequence[tuple[Side, Side]], seed: int) -> Compared:
       settings=tuple(settings),
       skipped=tuple(skipped),
       unpaired=tuple(left_out),
+      standings=tuple(
+          each
+          for side in compared.values()
+          for each in matrix.standings(side)
+          if each.env in {env for env, _ in panels}
+      ),
   )

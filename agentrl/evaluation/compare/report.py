@@ -12,7 +12,8 @@ import rich.console
 import rich.table
 import rich.text
 
-from agentrl.evaluation.compare import comparison
+from agentrl.evaluation.compare import comparison, matrix
+from agentrl.evaluation.compare.matrix import Matrix, Standing
 from agentrl.evaluation.compare.pairing import ERRORS_FAIL, PairedRow
 from agentrl.evaluation.compare.record import Compared
 from agentrl.evaluation.stats.seed_rows import DIFFERENCE
@@ -35,6 +36,12 @@ _COUNTS = (
     '`won` counts pairs in which a alone succeeded, `lost` those in which b'
     ' alone did; `missing` pairs lack a valid episode and are left out, but in'
     f' `{ERRORS_FAIL}`, which counts a missing episode as a failure.'
+)
+_MATRIX = (
+    'A cell is the difference in success, row minus column, with its 95%'
+    ' interval over tasks; p of the test and p (Holm), adjusted for all pairs;'
+    ' pairs won and lost; and the tasks that both have played.'
+    ' `comparison_matrix.csv` has a line for each.'
 )
 _ALGORITHMS = 'Algorithms, intervals over training seeds'
 _PAIR = (
@@ -125,6 +132,9 @@ def print_table(
 def to_markdown(record: Compared) -> str:
   """The report: who, on what, differences, settings, what was left out."""
   parts = ['# Comparison', _who(record), _on_what(record)]
+  for each in matrices(record):
+    title = f'## {each.env}: all pairs, by success'
+    parts += [title, _matrix(each), _MATRIX]
   for title, rows in _by_pair(record):
     parts += [f'## {title}', _table(rows, _COLUMNS)]
   parts += [_OVER_TASKS, _DETECTABLE, *_family(record), _COUNTS]
@@ -141,6 +151,23 @@ def to_markdown(record: Compared) -> str:
   return '\n\n'.join(parts) + '\n'
 
 
+def matrices(record: Compared) -> list[Matrix]:
+  """The matrix of each environment; none of a single pair, which is a row."""
+  if _pairs(record) < 2:
+    return []
+  return matrix.of(record.standings, record.rows, record.seed_rows)
+
+
+def matrix_csv(found: Sequence[Matrix]) -> str:
+  """A line for each pair of each matrix, the better side first."""
+  file = io.StringIO()
+  rows = [row for each in found for row in matrix.frame(each)]
+  writer = csv.DictWriter(file, list(rows[0]), lineterminator='\n')
+  writer.writeheader()
+  writer.writerows(rows)
+  return file.getvalue()
+
+
 def to_csv(rows: Sequence[msgspec.Struct]) -> str:
   """Every row of one kind with every number, None as an empty cell.
 
@@ -154,6 +181,37 @@ def to_csv(rows: Sequence[msgspec.Struct]) -> str:
   for row in rows:
     writer.writerow([getattr(row, name) for name in names])
   return file.getvalue()
+
+
+def _matrix(found: Matrix) -> str:
+  """A table of Markdown; a row has its differences to those below it."""
+  cells = {(row.a, row.b): row for row in found.rows}
+
+  def cell(a: Standing, b: Standing) -> str:
+    row = cells.get((a.label, b.label))
+    if row is None or row.difference is None:
+      return ''
+    parts = [
+        f'{row.difference:+.3f} {_interval(row.low, row.high)}',
+        f'p {_p(row, row.p_value)}',
+    ]
+    if row.p_holm is not None:
+      parts.append(f'Holm {_p(row, row.p_holm)}')
+    if row.won is not None:
+      parts.append(f'{row.won} won, {row.lost} lost')
+    return '; '.join([*parts, f'n {row.tasks}'])
+
+  columns = [
+      ('policy', lambda x: x.label),
+      ('success', lambda x: _number(x.mean)),
+      ('95% over tasks', lambda x: _interval(x.low, x.high)),
+      ('tasks', lambda x: str(x.tasks)),
+      *(
+          (f'- {other.label}', lambda x, other=other: cell(x, other))
+          for other in found.standings[1:]
+      ),
+  ]
+  return _table(found.standings, columns)
 
 
 def _by_pair(record: Compared) -> Iterator[tuple[str, list[PairedRow]]]:

@@ -17,12 +17,12 @@ from agentrl.evaluation.curves.curves import TOKENS, TURNS, Curves, Point
 from agentrl.evaluation.results import Panel
 
 # For policies: colours that everybody tells apart (Okabe and Ito).
-_COLOURS = (
+COLOURS = (
     '#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#000000',
 )  # fmt: skip
 Line = Literal['-', '--', '-.', ':']
 _LINES: tuple[Line, ...] = ('-', '--', '-.', ':')  # for numbers of attempts
-_STYLE: dict[Any, float] = {  # by matplotlib's names
+STYLE: dict[Any, float] = {  # by matplotlib's names
     'font.size': 9,
     'axes.spines.top': False,
     'axes.spines.right': False,
@@ -35,15 +35,18 @@ Colours = Mapping[str, str]  # of matplotlib, by policy
 Lines = Mapping[int, Line]  # likewise, by k
 
 
-def check_drawing() -> None:
+def check_drawing(what: str = 'eval.curves=True') -> None:
   """Refuses where no figure can be drawn.
+
+  Args:
+    what: draws, in words.
 
   Raises:
     ConfigError: names what to install.
   """
   if importlib.util.find_spec('matplotlib') is None:
     raise ConfigError(
-        'eval.curves=True draws with matplotlib: pip install -r'
+        f'{what} draws with matplotlib: pip install -r'
         f' {shipped.requirements("notebooks")}'
     )
 
@@ -52,7 +55,7 @@ def draw(curves: Curves, path: pathlib.Path) -> None:
   """Writes the figure, in the format of the file's ending."""
   import matplotlib
 
-  with matplotlib.rc_context(_STYLE):
+  with matplotlib.rc_context(STYLE):
     figure(curves).savefig(path)
 
 
@@ -77,7 +80,7 @@ def figure(curves: Curves) -> Any:
   )
   rows = drawing.subplots(len(panels), columns, squeeze=False)
   names = [policy.name for policy in curves.policies]
-  colours = dict(zip(names, itertools.cycle(_COLOURS), strict=False))
+  colours = dict(zip(names, itertools.cycle(COLOURS), strict=False))
   ks = sorted({point.k for point in curves.points})
   lines = dict(zip(ks, itertools.cycle(_LINES), strict=False))
   for panel, row in zip(panels, rows, strict=True):

@@ -30,6 +30,8 @@ class SeedRow(msgspec.Struct, frozen=True, kw_only=True):
     mean_high: likewise.
     seeds: runs of the side that has fewer.
     unit: what the intervals are about: other training runs.
+    a: label of the first side of the pair.
+    b: label of the second.
   """
 
   env: str
@@ -44,10 +46,17 @@ class SeedRow(msgspec.Struct, frozen=True, kw_only=True):
   mean_high: float
   seeds: int
   unit: str = 'training seed'
+  a: str = 'a'
+  b: str = 'b'
 
 
 def compare_algorithms(
-    a: Side, b: Side, envs: Sequence[str], *, seed: int
+    a: Side,
+    b: Side,
+    envs: Sequence[str],
+    *,
+    seed: int,
+    metrics: Sequence[str] = pairing.METRICS,
 ) -> list[SeedRow]:
   """Rows of each environment, then of all together, for each metric.
 
@@ -58,13 +67,14 @@ def compare_algorithms(
     b: those of the second.
     envs: environments that all runs were evaluated on.
     seed: of the bootstrap.
+    metrics: that are compared.
 
   Raises:
     PanelError: a run has no valid episode in an environment.
     ValueError: a side has fewer than two runs.
   """
-  rows = []
-  for metric in pairing.METRICS:
+  rows, pair = [], (a.label, b.label)
+  for metric in metrics:
     scores = [_scores(side, envs, metric) for side in (a, b)]
     shared = [env for env in envs if all(env in by_env for by_env in scores)]
     parts = {env: [env] for env in shared}
@@ -76,9 +86,9 @@ def compare_algorithms(
       over_a = training_seeds.over_seeds(first, seed=seed)
       over_b = training_seeds.over_seeds(second, seed=seed)
       rows += [
-          _row(name, metric, a.label, first, over_a),
-          _row(name, metric, b.label, second, over_b),
-          _row(name, metric, DIFFERENCE, {}, difference),
+          _row(pair, name, metric, a.label, first, over_a),
+          _row(pair, name, metric, b.label, second, over_b),
+          _row(pair, name, metric, DIFFERENCE, {}, difference),
       ]
   return rows
 
@@ -103,6 +113,7 @@ def _scores(
 
 
 def _row(
+    pair: tuple[str, str],
     env: str,
     metric: str,
     side: str,
@@ -110,5 +121,11 @@ def _row(
     interval: SeedInterval,
 ) -> SeedRow:
   return SeedRow(
-      env=env, metric=metric, side=side, scores=scores, **interval._asdict()
+      env=env,
+      metric=metric,
+      side=side,
+      scores=scores,
+      a=pair[0],
+      b=pair[1],
+      **interval._asdict(),
   )

@@ -72,3 +72,28 @@ def test_one_seed_is_refused(scores):
 def test_other_environments_are_refused():
   with pytest.raises(ValueError, match='Different environments'):
     training_seeds.seed_difference({'a': [1, 2]}, {'b': [1, 2]}, seed=0)
+
+
+def test_means_over_seeds_are_students_column_by_column():
+  rng = np.random.default_rng(0)
+  scores = rng.random((6, 3, 2))
+  scores[0, 0, 0] = scores[2:, 1, 1] = np.nan
+  found = training_seeds.mean_intervals(scores)
+  for index in np.ndindex(3, 2):
+    mine = scores[(slice(None), *index)]
+    mine = mine[~np.isnan(mine)]
+    ends = stats.ttest_1samp(mine, 0).confidence_interval(0.95)
+    assert found.seeds[index] == len(mine)
+    np.testing.assert_allclose(
+        (found.mean[index], found.low[index], found.high[index]),
+        (mine.mean(), *ends),
+    )
+
+
+def test_what_shows_no_spread_has_no_interval_over_seeds():
+  found = training_seeds.mean_intervals(
+      np.array([[0.1, 0.5, np.nan], [0.1, np.nan, np.nan]])
+  )
+  assert found.seeds.tolist() == [2, 1, 0]
+  assert np.isnan(found.low).all() and np.isnan(found.high).all()
+  np.testing.assert_array_equal(found.mean, [0.1, 0.5, np.nan])

@@ -1,5 +1,6 @@
 """Tests for the horizon study: its cells, its tables, the check of its figures."""
 
+import dataclasses
 import json
 import pathlib
 import re
@@ -17,6 +18,7 @@ from experiments.sweeps import (
     headline_config,
     headline_tables,
     pages,
+    tables,
 )
 from experiments.sweeps.results import RETURN, SUCCESS, TURNS, Run
 
@@ -52,6 +54,22 @@ def make_run(env, schedule, seed, share, *, turns=4, evals=(), fell=False):
       played=played,
       played_before={},
   )
+
+
+def test_chance_stands_below_the_arms():
+  levels = {'random': {'mean': 0.25}, 'expert': None}
+  runs = [
+      dataclasses.replace(run, summary=run.summary | {'chance': levels})
+      for run in study()
+  ]
+  text = headline_tables.markdown(runs)
+  assert 'On the same tasks: random actions 0.250.' in text
+  assert 'On the same tasks' not in headline_tables.markdown(study())
+  # Runs of two panels have no common level.
+  other = {'chance': {'random': {'mean': 0.5}}}
+  runs[0] = dataclasses.replace(runs[0], summary=runs[0].summary | other)
+  assert tables.chance_cell(runs, 'random') == ''
+  assert tables.chance_kinds(runs) == ['random']
 
 
 def test_each_cell_is_a_run_that_its_config_accepts():

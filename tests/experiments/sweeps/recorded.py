@@ -43,6 +43,8 @@ def write_run(
       wall_s=605.2,
       eval=evals,
   )
+  if 'agent' in record:  # as a run notes it that had it open
+    record = {**record, 'agent': record['agent'] | {'date': '2026-01-31'}}
   (workdir / 'config.json').write_text(json.dumps(record))
   (workdir / 'summary.json').write_text(json.dumps(summary))
   (workdir / 'metrics.jsonl').write_text(

@@ -67,6 +67,28 @@ def test_the_table_has_runs_arms_and_paired_tests(tmp_path, cells, records):
   assert arm[5] == f'[{over.mean_low:.3f}, {over.mean_high:.3f}]'
 
 
+def test_arms_have_random_actions_and_the_expert_beside_them(
+    tmp_path, cells, records
+):
+  runs = write(tmp_path, cells, records, (2, 4, 6, 8))
+  assert 'random' not in tables.of_runs(runs)
+  for cell in cells:
+    path = tmp_path / cell.name / 'summary.json'
+    levels = {'random': {'mean': 0.25}, 'expert': {'mean': 1.0}}
+    if cell is cells[3]:  # another panel
+      levels['random'] = {'mean': 0.5}
+    summary = json.loads(path.read_text()) | {'chance': levels}
+    path.write_text(json.dumps(summary))
+  found = list(results.read(tmp_path))
+  head, *arms = rows_of(tables.of_runs(found))[6:10]
+  assert head[-2:] == ['random', 'expert']
+  assert [row[-2:] for row in arms[1:]] == [['0.250', '1.000'], ['', '1.000']]
+  # A line stands for all runs of the figure, or for none.
+  figure.draw(found, tmp_path / 'figure.svg')
+  text = (tmp_path / 'figure.svg').read_text()
+  assert 'expert<' in text and 'random<' not in text
+
+
 def test_the_test_is_that_of_mode_compare(tmp_path, cells, records):
   runs = write(tmp_path, cells, records, (2, 4, 6, 8))
   values = lambda a, b: {

@@ -348,7 +348,7 @@ def test_weights_that_no_name_reads_have_to_change_where_they_changed(tmp_path):
 def test_a_checked_matrix_is_one_that_a_server_finds_again():
   shapes = {'q_proj': (2, 2), 'k_proj': (1, 2), 'o_proj': (3, 2)}
   entries = [
-      shards.Entry(name, np.ones(shape), (), False, np.dtype('float32'))
+      shards.Entry(name, (np.ones(shape),), (), False, np.dtype('float32'))
       for name, shape in (('norm', (2,)), *shapes.items())
   ]
   narrow = dataclasses.replace(tiny.CONFIG, head_dim=2 * tiny.CONFIG.head_dim)

@@ -12,7 +12,7 @@ const DASHES = [[], [], [], [], [7, 3], [7, 3], [2, 3], [2, 3]];
 export const dashOf = (index) => DASHES[index % DASHES.length];
 
 /**
- * A chart; `{element, show(data), mark(x), png(title, legend)}`.
+ * A chart; `{element, show(data), mark(x), png(title, legend, file)}`.
  *
  * Options: `height`; `label`, its name for a screen reader; `onPick(series,
  * index)`; `onHover(x)`, also with null.
@@ -20,7 +20,9 @@ export const dashOf = (index) => DASHES[index % DASHES.length];
  * `data`: `{series, stages, xLabel, xFormat, xRange, yRange, stacked}`. A series
  * is `{name, color, dash, x, y, low, high, raw, points, hollow}`: `color` is a CSS
  * variable, `low` and `high` a band or null, `raw` a fainter line behind or null,
- * `points` true to mark each point. A stage is `{x0, x1, label}`.
+ * `points` true to mark each point. `thin`: true for a line behind the others,
+ * which is not read off; `notes`: words for each point. A stage is `{x0, x1, label}`.
+ * `levels`: `{y, label}` of each horizontal line.
  */
 export function chart({height = 190, label, onPick, onHover, signal}) {
   const canvas = h('canvas', {'aria-hidden': 'true'});
@@ -45,7 +47,7 @@ export function chart({height = 190, label, onPick, onHover, signal}) {
     const context = canvas.getContext('2d');
     context.scale(ratio, ratio);
     frame = paint(context, data, {width, height, colors: colorsOf(element)});
-    stops = [...new Set(data.series.flatMap((each) => each.x))]
+    stops = [...new Set(data.series.flatMap((each) => each.thin ? [] : each.x))]
         .filter((x) => x !== null).sort((a, b) => a - b);
     if (position !== null) point(Math.min(position, stops.length - 1), null);
   }
@@ -127,7 +129,7 @@ export function chart({height = 190, label, onPick, onHover, signal}) {
       data = next;
       draw();
     },
-    png: (title, legend) => png(data, title, legend, element),
+    png: (title, legend, file) => png(data, title, legend, file, element),
   };
 }
 
@@ -136,7 +138,7 @@ function nearest({series, stacked}, x) {
   const tops = stacked ? stack(series) : null;
   const found = [];
   series.forEach((each, k) => {
-    if (!each.x.length) return;
+    if (!each.x.length || each.thin) return;
     const at = closest(each.x, x);
     const step = each.x.length > 1 ?
       (each.x.at(-1) - each.x[0]) / (each.x.length - 1) : 0;
@@ -151,8 +153,9 @@ function describe(found, x, data) {
   const rows = found.map(({series, at}) => h('tr', {},
       h('td', {}, swatch(series)), h('td', {class: 'name'}, visible(series.name)),
       h('td', {class: 'num'}, value(series.y[at])),
-      series.low && h('td', {class: 'num soft'},
-          `[${value(series.low[at])}, ${value(series.high[at])}]`)));
+      series.low && h('td', {class: 'num soft'}, series.low[at] === null ? '' :
+        `[${value(series.low[at])}, ${value(series.high[at])}]`),
+      series.notes && h('td', {class: 'soft'}, series.notes[at])));
   if (data.stacked && found.length > 1) {
     const total = found.reduce((sum, {series, at}) => sum + series.y[at], 0);
     rows.push(h('tr', {}, h('td'), h('td', {class: 'name'}, 'sum'),
@@ -177,8 +180,8 @@ export function swatch({color, dash}) {
   return made;
 }
 
-/** A PNG of a chart with its title and legend, as a download. */
-function png(data, title, legend, element) {
+/** A PNG of a chart with its title and legend, as a download of this name. */
+function png(data, title, legend, file, element) {
   const [width, height, top] = [900, 420, 52];
   const canvas = document.createElement('canvas');
   canvas.width = 2 * width;
@@ -208,7 +211,7 @@ function png(data, title, legend, element) {
   context.setLineDash([]);
   context.translate(0, top);
   paint(context, data, {width, height, colors});
-  canvas.toBlob((blob) => save(blob, `${title.replace(/[^\w.-]+/g, '_')}.png`));
+  canvas.toBlob((blob) => save(blob, file));
 }
 
 function save(blob, name) {

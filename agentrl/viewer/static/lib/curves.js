@@ -132,14 +132,15 @@ export class Curves {
     const success = /^(eval|eval_small|rollout)\/(.*\/)?success$/.test(name);
     const decimated = Object.values(runs).find((curve) =>
       curve.low && !curve.interval);
-    const note = [unit(name), stages.note,
+    const levels = levelsOf(Object.values(found.levels?.[name] || {}));
+    const note = [unit(name), levelWords(levels), stages.note,
       decimated && `means of ${short(decimated.total / decimated.x.length)} steps with range`]
         .filter(Boolean).join(' · ');
     return this.card(name, words(name), note, asked, [name], {
       series, stages: stages.bands || [],
       xLabel: other ? 'update' : axis.label, xFormat: other ? null : axis.format,
       xRange: other ? null : axis.range,
-      yRange: success ? [0, 1] : null,
+      yRange: success ? [0, 1] : null, levels,
     }, {pick: !other && (this.played || EVALUATED.test(name)), removable: split(this.params.m).includes(name)});
   }
 
@@ -201,7 +202,8 @@ export class Curves {
           h('figcaption', {}, h('strong', {title: key}, name), keys, note,
               h('span', {class: 'tools'}, csv,
                   h('button', {type: 'button', class: 'quiet', 'aria-label': `${name} as PNG`,
-                    onclick: () => figure.png(name, legend || this.legend())}, 'PNG'),
+                    onclick: () => figure.png(name, legend || this.legend(),
+                        fileName(run ? [run, 'seconds'] : [...this.chosen, key], 'png'))}, 'PNG'),
                   removable && h('button', {type: 'button', class: 'quiet',
                     'aria-label': `Remove ${name}`, onclick: () => change({m: join(
                         split(this.params.m).filter((each) => each !== key))})}, '×'))),
@@ -215,7 +217,7 @@ export class Curves {
       replace(made.keys, legend.map((each) => h('span', {}, h('span', {class: 'key',
         style: {background: `var(${each.color})`}}), each.name)));
     }
-    made.csv.download = fileName([...run ? [run] : this.chosen, run ? 'seconds' : key], 'csv');
+    made.csv.download = fileName(run ? [run, 'seconds'] : [...this.chosen, key], 'csv');
     made.csv.href = `/api/curves.csv?${query({...asked, run: run || asked.run, metric})}`;
     made.card.draw = () => made.figure.show(data);
     return made.card;
@@ -239,6 +241,17 @@ export class Curves {
     go('episodes', {run: series.run, origin, ...of});
   }
 }
+
+const KINDS = ['random', 'expert'];
+
+/** The lines of random actions and experts: one for each number of the runs. */
+export const levelsOf = (found) => KINDS.flatMap((label) =>
+  [...new Set(found.map((each) => each[label]))].filter((y) => y !== undefined)
+      .sort((a, b) => a - b).map((y) => ({label, y})));
+
+/** 'random 0.375, 0.441, expert 1.000', or ''. */
+export const levelWords = (levels) => levels.map(({label, y}, i) =>
+  `${levels[i - 1]?.label === label ? '' : `${label} `}${y.toFixed(3)}`).join(', ');
 
 /** Seconds of the longest step of any run, for one axis in all their charts. */
 function longest(curves) {

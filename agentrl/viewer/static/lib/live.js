@@ -19,3 +19,15 @@ export function follow(listener, signal) {
   signal.addEventListener('abort', turn);
   turn();
 }
+
+/** Calls `refresh()` so long after a change, once for all that come meanwhile. */
+export function followEvery(ms, refresh, signal) {
+  let waiting = null;
+  follow(() => {
+    waiting ??= setTimeout(() => {
+      waiting = null;
+      refresh();
+    }, ms);
+  }, signal);
+  signal.addEventListener('abort', () => clearTimeout(waiting));
+}

@@ -10,9 +10,15 @@ export const join = (names) => names.map((name) =>
 export const split = (text) => (text || '').split(SEPARATOR).filter(Boolean)
     .map((name) => name.replace(/%25|%3B/gi, decodeURIComponent));
 
-/** A name for an exported file, of these parts. */
-export const fileName = (parts, ending) =>
-  `${parts.join('-').replace(/[^\w.-]+/g, '_').slice(0, 100)}.${ending}`;
+const MOST = 100; // characters of a file's name
+
+/** A name for an exported file: of `parts`, the last says what it shows, and is whole. */
+export function fileName(parts, ending) {
+  const plain = (text) => text.replace(/[^\w.-]+/g, '_');
+  const end = `${plain(parts.at(-1))}.${ending}`;
+  const begin = plain(parts.slice(0, -1).join('-')).slice(0, Math.max(MOST - end.length, 20));
+  return begin ? `${begin}-${end}` : end;
+}
 
 const TITLES = {
   'eval/success': 'Held-out success',

@@ -8,8 +8,12 @@ export function paint(context, data, {width, height, colors}) {
   const {series, stages = [], stacked} = data;
   const [x0, x1] = data.xRange || extent(series.flatMap((each) => each.x), false);
   const tops = stacked ? stack(series) : [];
+  // Where single runs are drawn, they are the range: a band of two or three seeds can be
+  // many times as high, and is cut.
+  const runs = series.some(({thin}) => thin);
+  const around = ({low, high, raw}) => [...runs ? [] : [...low || [], ...high || []], ...raw || []];
   const values = stacked ? [0, ...tops.flat()] :
-    series.flatMap((each) => [...each.y, ...each.low || [], ...each.high || [], ...each.raw || []]);
+    [...(data.levels || []).map(({y}) => y), ...series.flatMap((each) => [...each.y, ...around(each)])];
   const [y0, y1] = data.yRange || extent(values, true);
   context.font = FONT;
   const rows = ticks(y0, y1, 4);
@@ -33,9 +37,12 @@ export function paint(context, data, {width, height, colors}) {
   if (stacked) drawStack(context, series, tops, {toX, toY, colors});
   else {
     // Bands and raw lines of many runs are fainter, or they would hide the curves.
-    const faint = Math.min(1, 3 / series.length);
+    const read = series.filter((each) => !each.thin);
+    const faint = Math.min(1, 3 / Math.max(1, read.length));
     for (const each of series) drawBand(context, each, {toX, toY, colors, faint});
-    for (const each of series) drawLine(context, each, {toX, toY, colors, faint});
+    for (const each of series.filter(({thin}) => thin)) drawThin(context, each, {toX, toY, colors});
+    drawLevels(context, data.levels || [], {toY, inner, colors});
+    for (const each of read) drawLine(context, each, {toX, toY, colors, faint});
   }
   context.restore();
   return {toX, toY, fromX, x0, x1};
@@ -84,6 +91,28 @@ function drawAxes(context, data, {x0, x1, rows, toX, toY, inner, colors}) {
   context.fillText(data.xLabel || '', (inner.left + inner.right) / 2, inner.bottom + 18);
 }
 
+/** Dashed lines across, with their words at the right end where there is room. */
+function drawLevels(context, levels, {toY, inner, colors}) {
+  context.strokeStyle = context.fillStyle = colors('--soft');
+  context.lineWidth = 1;
+  context.textAlign = 'right';
+  const written = [];
+  for (const {y, label} of levels) {
+    const at = Math.round(toY(y)) + 0.5;
+    context.setLineDash([5, 4]);
+    context.beginPath();
+    context.moveTo(inner.left, at);
+    context.lineTo(inner.right, at);
+    context.stroke();
+    if (written.some((other) => Math.abs(other - at) < 14)) continue;
+    written.push(at);
+    const above = at - inner.top > 16;
+    context.textBaseline = above ? 'bottom' : 'top';
+    context.fillText(label, inner.right - 2, above ? at - 2 : at + 3);
+  }
+  context.setLineDash([]);
+}
+
 function drawBand(context, {x, low, high, color, points}, {toX, toY, colors, faint}) {
   // Between points nothing was measured: each of them has a bar instead.
   if (!low || points) return;
@@ -114,38 +143,49 @@ function bar(context, x, low, high) {
   context.stroke();
 }
 
+function stroke(context, x, values, {toX, toY}) {
+  context.beginPath();
+  let pen = false;
+  values.forEach((value, i) => {
+    if (value === null) pen = false; // not a finite number: a gap
+    else if (pen) context.lineTo(toX(x[i]), toY(value));
+    else {
+      context.moveTo(toX(x[i]), toY(value));
+      pen = true;
+    }
+  });
+  context.stroke();
+}
+
+/** One of many lines behind the others; steps that it lacks are no gaps. */
+function drawThin(context, {x, y, color}, scales) {
+  const kept = y.map((_, i) => i).filter((i) => y[i] !== null);
+  context.strokeStyle = scales.colors(color);
+  context.lineWidth = 0.8;
+  context.globalAlpha = 0.25;
+  stroke(context, kept.map((i) => x[i]), kept.map((i) => y[i]), scales);
+  context.globalAlpha = 1;
+}
+
 function drawLine(
     context, {x, y, low, high, raw, color, dash, points, hollow},
     {toX, toY, colors, faint}) {
   context.strokeStyle = context.fillStyle = colors(color);
   context.lineJoin = 'round';
-  const stroke = (values) => {
-    context.beginPath();
-    let pen = false;
-    values.forEach((value, i) => {
-      if (value === null) pen = false; // not a finite number: a gap
-      else if (pen) context.lineTo(toX(x[i]), toY(value));
-      else {
-        context.moveTo(toX(x[i]), toY(value));
-        pen = true;
-      }
-    });
-    context.stroke();
-  };
   if (raw) {
     context.lineWidth = 1;
     context.globalAlpha = 0.3 * faint;
-    stroke(raw);
+    stroke(context, x, raw, {toX, toY});
     context.globalAlpha = 1;
   }
   context.lineWidth = 1.6;
   context.setLineDash(dash || []);
-  stroke(y);
+  stroke(context, x, y, {toX, toY});
   context.setLineDash([]);
   y.forEach((value, i) => {
     const alone = y[i - 1] == null && y[i + 1] == null;
     if (value === null || !(points || alone)) return;
-    if (points && low) bar(context, toX(x[i]), toY(low[i]), toY(high[i]));
+    if (points && low && low[i] !== null) bar(context, toX(x[i]), toY(low[i]), toY(high[i]));
     context.beginPath();
     context.arc(toX(x[i]), toY(value), points ? 3 : 2, 0, 7);
     if (hollow) context.fillStyle = colors('--paper');

@@ -67,6 +67,10 @@ export function verdict(row) {
     `The interval has 0 in it; such a panel shows differences from ${rate(row.detectable)} on.`;
 }
 
+/** Random actions and the expert on the same tasks, in words; '' where not evaluated. */
+export const chance = (levels) => Object.entries(levels || {})
+    .map(([kind, mean]) => `${kind} ${rate(mean)}`).join(' · ');
+
 /** A difference with its interval on a line from -1 to 1. */
 export function picture({difference, low, high}) {
   if (difference === null || low === null) return null;

@@ -13,14 +13,15 @@ export const look = (index) => ({color: `--run-${index % MOST + 1}`, dash: dashO
 /** What the comparison page shows of an evaluation, or of a comparison. */
 export const comparedBy = (run) => run.compares.length ?
   {a: run.compares[0], b: run.compares[1],
-    among: run.compares.length > 2 ? join(run.compares) : null} :
+    runs: run.compares.length > 2 ? join(run.compares) : null} :
   {a: run.mode === 'evaluate' && run.model && `${run.run}:${run.model.split(', ')[0]}`};
 
 export function sortBy(runs, order) {
   const [name, sign] = order.startsWith('-') ? [order.slice(1), -1] : [order, 1];
-  const key = (run) => name === 'success' ? last(run)?.mean ?? null : run[name];
+  const keys = new Map(runs.map((run) => [run, name === 'success' ? last(run)?.mean ?? null :
+    name === 'chance' ? Object.values(run.chance)[0]?.mean ?? null : run[name]]));
   runs.sort((a, b) => {
-    const [x, y] = [key(a), key(b)];
+    const [x, y] = [keys.get(a), keys.get(b)];
     if (x === y) return a.run < b.run ? -1 : 1;
     if (x === null) return 1;
     if (y === null) return -1;
@@ -67,6 +68,17 @@ function progress(member, rates) {
     `${each}: ${rateText(rate)}`).join('\n')},
   picture(after ? [first[1], after] : [first[1]]), member && `${member} `,
   after ? `${rate3(first[1].mean)} → ${rateText(after)}` : rateText(first[1]));
+}
+
+/** Success of random actions and of the expert on the panel; of a mixture, of each. */
+export function chanceOf(run) {
+  const members = [...new Set(Object.keys(run.chance).map((name) => name.split('/')[1] || ''))];
+  const of = (kind, member) => {
+    const rate = run.chance[member ? `${kind}/${member}` : kind];
+    return h('span', {title: rate && `${kind}: ${rateText(rate)}`}, rate ? rate3(rate.mean) : '–');
+  };
+  return members.length ? members.map((member) => h('div', {}, member && visible(`${member} `),
+      of('random', member), ' · ', of('expert', member))) : '–';
 }
 
 const rate3 = (number) => number.toFixed(3);

@@ -3,14 +3,15 @@
 import {api, failure, h, notice, number, query, replace, visible} from '../lib/dom.js';
 import {head, pieces, turns} from '../lib/episode.js';
 import {follow} from '../lib/live.js';
-import {split} from '../lib/names.js';
+import {join, split} from '../lib/names.js';
 import {
-  divergence, figures, heads, interval, picture, pSaid, pValue, rate, testName, verdict,
+  chance, divergence, figures, heads, interval, picture, pSaid, pValue, rate, testName, verdict,
 } from '../lib/paired.js';
 import {change, href} from '../lib/route.js';
 import {renderPrompt, renderTurn} from '../lib/turn.js';
 
 export const title = 'Compare';
+export const keys = ['runs', 'a', 'b', 'o', 'env', 'task', 'sample', 'metric'];
 
 const TURNS = 50; // of an episode, before somebody asks for more
 const SHOWN = 200; // rows of a list of episodes
@@ -30,11 +31,11 @@ class Page {
   constructor(root, params, signal) {
     Object.assign(this, {params, signal, found: null, asked: ''});
     this.choice = h('div', {class: 'choice'});
-    this.among = h('nav', {class: 'among', 'aria-label': 'Pairs of the comparison'});
+    this.pairs = h('nav', {class: 'among', 'aria-label': 'Pairs of the comparison'});
     this.stages = h('section');
     this.result = h('div', {class: 'result'});
     this.pair = h('section', {'aria-label': 'One task', class: 'pair'});
-    root.append(h('h1', {}, 'Compare'), this.choice, this.among, this.stages, this.result, this.pair);
+    root.append(h('h1', {}, 'Compare'), this.choice, this.pairs, this.stages, this.result, this.pair);
   }
 
   async load() {
@@ -77,9 +78,15 @@ class Page {
     return [this.params.a, this.params.b];
   }
 
+  /** The evaluations of a comparison of several. */
+  get among() {
+    return split(this.params.runs).filter((spec) => this.evaluations.some((each) => each.spec === spec));
+  }
+
   /** The run whose stages are shown: the one asked for, or that of a or b. */
   get run() {
-    if (this.params.run) return this.params.run;
+    const named = split(this.params.runs).find((name) => this.evaluations.some(({run}) => run === name));
+    if (named) return named;
     const learnt = (spec) => this.evaluations.find(
         (each) => each.spec === spec && each.step !== null)?.run;
     if (this.params.a || this.params.b) {
@@ -102,19 +109,20 @@ class Page {
     replace(this.choice,
         h('label', {}, 'A ', select('a')), h('label', {}, 'B ', select('b')),
         h('button', {type: 'button', disabled: !a && !b,
-          onclick: () => change({a: b, b: a, o: swap(this.params.o)})}, 'Swap'));
+          onclick: () => change({a: b, b: a, o: swap(this.params.o)})}, 'Swap'),
+        this.among.length > 0 && h('a', {href: href('matrix', {runs: join(this.among)})}, 'All pairs'));
     this.showAmong();
   }
 
   /** Links to all pairs of a comparison of three or more policies. */
   showAmong() {
-    const specs = split(this.params.among);
+    const specs = this.among;
     const pairs = specs.flatMap((a, i) => specs.slice(i + 1).map((b) => [a, b]));
     const [a, b] = this.specs;
-    replace(this.among, pairs.length > 1 && [
+    replace(this.pairs, pairs.length > 1 && [
       h('span', {class: 'soft'}, `${pairs.length} pairs of ${specs.length}: `),
       pairs.map(([one, other]) => h('a', {
-        href: href('compare', {among: this.params.among, a: one, b: other}),
+        href: href('compare', {runs: this.params.runs, a: one, b: other}),
         'aria-current': one === a && other === b && 'true',
       }, visible(`${one} – ${other}`)))]);
   }
@@ -203,6 +211,7 @@ class Page {
     const {env, a, b} = outcome;
     const panel = this.found.panels.find((each) => each.env === env);
     const rows = this.found.rows.filter((row) => row.env === env);
+    const levels = chance(this.found.levels[env]);
     const all = rows.find((row) => row.metric === 'success' && row.subtask === 'all');
     const chosen = this.params.o && (this.params.env || env) === env ? this.params.o : null;
     const metric = this.params.metric || 'success';
@@ -216,6 +225,7 @@ class Page {
             this.cells(outcome, chosen),
             h('div', {class: 'verdict'},
                 h('p', {class: 'big'}, `A ${rate(all.mean_a)} · B ${rate(all.mean_b)}`),
+                levels && h('p', {class: 'soft'}, `On the same tasks: ${levels}`),
                 h('p', {}, h('strong', {}, 'A '), visible(a), h('br'),
                     h('strong', {}, 'B '), visible(b)),
                 h('p', {}, 'A minus B: ', h('strong', {}, interval(all)), ' ', picture(all)),

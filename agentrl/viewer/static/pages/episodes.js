@@ -2,7 +2,8 @@
 
 import {h, s, api, failure, notice, number, percent, replace, visible} from '../lib/dom.js';
 import {change, current, href} from '../lib/route.js';
-import {follow} from '../lib/live.js';
+import {followEvery} from '../lib/live.js';
+import {join} from '../lib/names.js';
 
 export const title = 'Episodes';
 
@@ -11,7 +12,7 @@ const LIVE_MS = 2000; // between looks at what a live run has added
 
 // Filters by choice: parameter, label, and the column of /api/episodes/values.
 const CHOICES = [
-  ['run', 'Run'],
+  ['runs', 'Run'],
   ['origin', 'From'],
   ['policy', 'Policy'],
   ['env', 'Environment'],
@@ -29,6 +30,7 @@ const RANGES = [
 ];
 const MORE_RANGES = [
   ['task', 'Task'],
+  ['seed', 'Seed'],
   ['sample', 'Sample'],
   ['attempt', 'Attempt'],
   ['horizon', 'Horizon'],
@@ -38,12 +40,15 @@ const MORE_RANGES = [
   ['first_reward', 'Turn of first reward'],
 ];
 const FILTERS = [
-  'q', 'success', 'file', 'line', 'episode_id',
+  'q', 'success', 'file', 'line', 'weights', 'episode_id',
   ...[...CHOICES, ...RANGES, ...MORE_RANGES].map(([name]) => name)];
+export const keys = [...FILTERS, 'sort', 'from'];
 const LABELS = Object.fromEntries([
   ...CHOICES, ...RANGES, ...MORE_RANGES,
   ['q', 'Words'], ['success', 'Success'], ['file', 'File'], ['line', 'Line'],
-  ['episode_id', 'Id']]);
+  ['weights', 'Versions of weights'], ['episode_id', 'Id']]);
+// The column of the index that a filter is of, where they differ.
+const columnOf = (name) => name === 'runs' ? 'run' : name;
 
 // Columns: name, heading, its explanation, and whether it is a number.
 const COLUMNS = [
@@ -87,10 +92,10 @@ export async function render(root, params, {signal}) {
       message, table, pager);
   body.addEventListener('click', openRow);
 
-  let asked = 0;
+  let turn = 0;
 
   async function show(params, {quiet = false} = {}) {
-    const mine = ++asked;
+    const mine = ++turn;
     const chosen = Object.fromEntries(
         FILTERS.map((name) => [name, params[name]]).filter(([, x]) => x));
     if (!quiet) {
@@ -100,12 +105,14 @@ export async function render(root, params, {signal}) {
     }
     try {
       const from = Number(params.from) || 0;
+      const asked = Object.fromEntries(
+          Object.entries(chosen).map(([name, value]) => [columnOf(name), value]));
       const [page, summary, values] = await Promise.all([
-        api('episodes', {...chosen, sort: params.sort, from, count: PAGE}, {signal}),
-        api('episodes/summary', chosen, {signal}),
-        api('episodes/values', {run: params.run}, {signal}),
+        api('episodes', {...asked, sort: params.sort, from, count: PAGE}, {signal}),
+        api('episodes/summary', asked, {signal}),
+        api('episodes/values', {run: params.runs}, {signal}),
       ]);
-      if (mine !== asked) return;
+      if (mine !== turn) return;
       replace(message, summary.problem && notice(summary.problem));
       if (!form.contains(document.activeElement)) drawForm(form, values, params);
       drawFigures(figures, summary);
@@ -117,24 +124,17 @@ export async function render(root, params, {signal}) {
         replace(message, empty(Object.keys(chosen).length, summary.indexed));
       }
     } catch (error) {
-      if (error.name === 'AbortError' || mine !== asked) return;
+      if (error.name === 'AbortError' || mine !== turn) return;
       replace(message, failure(error));
       replace(body);
       replace(pager);
     } finally {
-      if (mine === asked) table.removeAttribute('aria-busy');
+      if (mine === turn) table.removeAttribute('aria-busy');
     }
   }
 
   // What came since the last look; a place within the table is not disturbed.
-  let waiting = null;
-  follow(() => {
-    waiting ??= setTimeout(() => {
-      waiting = null;
-      const {params} = current();
-      if (!signal.aborted) show(params, {quiet: true});
-    }, LIVE_MS);
-  }, signal);
+  followEvery(LIVE_MS, () => show(current().params, {quiet: true}), signal);
   // The first words come with the page: it is shown complete.
   await show(params);
   return {update: show};
@@ -168,9 +168,9 @@ function drawForm(form, values, params) {
         spellcheck: 'false', onchange: (e) => set(name, e.target.value.trim()),
       }));
   const choices = CHOICES.map(([name, label]) => {
-    const found = values[name].filter(({value}) => value !== '');
-    const known = found.some(({value}) => value === params[name]);
-    const options = found.map(({value}) => [value, value]);
+    const found = values[columnOf(name)].filter(({value}) => value !== '');
+    const options = found.map(({value}) => [join([value]), value]);
+    const known = options.some(([value]) => value === params[name]);
     if (params[name] && !known) options.push([params[name], params[name]]);
     // Where there is nothing to choose, the field would only take room.
     return options.length > 1 || params[name] ? select(name, label, options) : null;

@@ -2,12 +2,13 @@
 // which words.
 
 import {api, failure, h, notice, number, replace, visible} from '../lib/dom.js';
-import {follow} from '../lib/live.js';
+import {followEvery} from '../lib/live.js';
 import {join, split} from '../lib/names.js';
 import {change, href} from '../lib/route.js';
 import {keep, seen} from '../lib/seen.js';
 
 export const title = 'Failures';
+export const keys = ['runs', 'by', 'origin', 'env', 'failed'];
 
 const MOST = 8;
 const CAPPED = 5; // this many and more are one column
@@ -27,7 +28,7 @@ const LIVE_MS = 3000; // at least, between two updates of a live run
 export async function render(root, params, {signal}) {
   const page = new Page(root, params, signal);
   await page.load();
-  follow(() => page.refresh(), signal);
+  followEvery(LIVE_MS, () => page.show(page.params), signal);
   return {update: (next) => page.show(next)};
 }
 
@@ -39,11 +40,10 @@ class Page {
     this.maps = h('div', {class: 'maps'});
     this.words = h('div', {class: 'words'});
     root.append(h('h1', {}, 'Why it fails'), this.unknown, this.controls, this.maps, this.words);
-    signal.addEventListener('abort', () => clearTimeout(this.waiting));
   }
 
   get chosen() {
-    const asked = split(this.params.run);
+    const asked = split(this.params.runs);
     if (asked.length) return asked.filter((name) => this.runs.includes(name)).slice(0, MOST);
     const before = seen(this.root, this.runs);
     return before.length ? before.slice(0, MOST) : this.runs.slice(0, 1);
@@ -56,18 +56,11 @@ class Page {
     await this.show(this.params);
   }
 
-  refresh() {
-    this.waiting ||= setTimeout(async () => {
-      this.waiting = null;
-      await this.show(this.params);
-    }, LIVE_MS);
-  }
-
   async show(params) {
     this.params = params;
     const run = this.chosen;
-    if (params.run) keep(this.root, run);
-    const unknown = split(params.run).filter((name) => !this.runs.includes(name));
+    if (params.runs) keep(this.root, run);
+    const unknown = split(params.runs).filter((name) => !this.runs.includes(name));
     replace(this.unknown, unknown.length > 0 && notice('There is no such run here: ',
         visible(unknown.join(', ')), '.'));
     if (!run.length && unknown.length) {
@@ -108,10 +101,10 @@ class Page {
     replace(this.controls,
         asked.run.map((name) => h('span', {class: 'chip'}, visible(name), asked.run.length > 1 &&
           h('button', {type: 'button', class: 'quiet', 'aria-label': `Leave out ${name}`,
-            onclick: () => change({run: join(asked.run.filter((each) => each !== name))})}, '×'))),
+            onclick: () => change({runs: join(asked.run.filter((each) => each !== name))})}, '×'))),
         h('select', {'aria-label': 'Add a run', dataset: {key: 'add'},
           disabled: asked.run.length >= MOST, onchange: (event) =>
-            change({run: join([...asked.run, event.target.value])})},
+            change({runs: join([...asked.run, event.target.value])})},
         h('option', {value: ''}, 'Add a run'),
         this.runs.filter((name) => !asked.run.includes(name)).map((name) =>
           h('option', {value: name}, visible(name)))),
@@ -190,7 +183,7 @@ function heat(kind, asked, {tables, by, width}) {
 }
 
 function link(text, asked, filters) {
-  return h('a', {href: href('episodes', {run: join(asked.run), origin: asked.origin, env: asked.env,
+  return h('a', {href: href('episodes', {runs: join(asked.run), origin: asked.origin, env: asked.env,
     success: asked.failed === '1' ? '0' : null, ...filters})}, text);
 }
 
@@ -214,7 +207,7 @@ function rowFilter(by, row, width) {
     return {...rowFilter('subtask', subtask), horizon};
   }
   if (by === 'step') return {step: row === null ? 'none' : `${row}..${row + width - 1}`};
-  if (by === 'run') return {run: join([row])};
+  if (by === 'run') return {runs: join([row])};
   return {[by]: row === '' ? 'none' : row};
 }
 

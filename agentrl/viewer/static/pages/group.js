@@ -7,6 +7,7 @@ import {change, href} from '../lib/route.js';
 import {renderTurn} from '../lib/turn.js';
 
 export const title = 'Group';
+export const keys = ['run', 'file', 'line', 'from', 'turn'];
 
 export async function render(root, params, {signal}) {
   const key = {run: params.run, file: params.file, line: params.line};

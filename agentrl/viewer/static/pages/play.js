@@ -6,6 +6,7 @@ import {prose, renderTurn} from '../lib/turn.js';
 import {renderBlocks} from '../lib/views.js';
 
 export const title = 'Play';
+export const keys = ['run', 'file', 'line', 'from', 'turn', 'env', 'task', 'session'];
 
 export async function render(root, params, {signal}) {
   const offer = await api('play', {}, {signal});

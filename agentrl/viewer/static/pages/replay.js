@@ -2,11 +2,13 @@
 
 import {api, failure, h, number, replace, s, visible} from '../lib/dom.js';
 import {head, pieces, turns} from '../lib/episode.js';
+import {header} from '../lib/header.js';
 import {change, href} from '../lib/route.js';
 import {renderPrompt, renderTurn, seconds} from '../lib/turn.js';
 import {renderBlocks} from '../lib/views.js';
 
 export const title = 'Replay';
+export const keys = ['run', 'file', 'line', 'turn'];
 
 const WINDOW = 20; // turns of one request
 const PLAY_MS = 900;
@@ -77,7 +79,7 @@ class Player {
     this.note = h('div', {class: 'again'});
     this.playOn = h('a', {}, 'Play on');
     replace(this.root,
-        header(this.key, this.episode, this.playOn),
+        header('replay', this.key, this.episode.facts, this.playOn),
         h('div', {class: 'controls'},
             step('|◀', 'First (Home)', () => 0),
             step('◀', 'Back (left arrow)', () => this.done - 1),
@@ -215,34 +217,6 @@ function outcome(again) {
         h('p', {class: 'soft'}, 'played again'),
         h('pre', {class: 'text', dir: 'auto'}, visible(one.found)))),
   ];
-}
-
-function header(key, {facts}, playOn) {
-  const outcome = facts.success ? 'good' : 'bad';
-  return h('header', {class: 'head'},
-      h('h1', {}, h('bdi', {}, visible(facts.episode_id))),
-      h('p', {class: 'chips'},
-          h('span', {class: `chip ${outcome}`}, facts.success ? 'success' : 'no success'),
-          h('span', {class: 'chip'}, facts.stop_reason),
-          h('span', {class: 'chip'}, `return ${number(facts.return, 3)}`),
-          facts.attempt > 0 && h('span', {class: 'chip'}, `attempt ${facts.attempt + 1}`),
-          facts.segments > 1 && h('span', {class: 'chip'}, `${facts.segments} segments`),
-          h('span', {class: 'soft'}, visible(
-              `${facts.env} task ${facts.task} (${facts.split}) · ` +
-              `${facts.turns} of ${facts.horizon} turns · ` +
-              `policy version ${facts.version}`)),
-          h('span', {class: 'links'},
-              facts.before !== null && h('a', {href: href('replay', {...key, line: facts.before})},
-                  'Previous'), ' ',
-              facts.after !== null && h('a', {href: href('replay', {...key, line: facts.after})},
-                  'Next'), ' ',
-              facts.has_tokens && h('a', {href: href('tokens', key)}, 'Tokens'), ' ',
-              h('a', {href: href('group', key)}, 'Group'), ' ',
-              playOn, ' ',
-              h('a', {href: `/api/export?${new URLSearchParams({...key, as: 'html'})}`,
-                download: ''}, 'HTML'), ' ',
-              h('a', {href: `/api/export?${new URLSearchParams({...key, as: 'markdown'})}`,
-                download: ''}, 'Markdown'))));
 }
 
 const WIDTH = 1000;

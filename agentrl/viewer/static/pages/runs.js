@@ -1,21 +1,24 @@
 // All runs below the folder, and the curves of up to eight of them.
 
-import {api, failure, h, notice, replace, visible} from '../lib/dom.js';
+import {api, failure, h, notice, number, replace, visible} from '../lib/dom.js';
 import {swatch} from '../lib/chart.js';
 import {Curves} from '../lib/curves.js';
 import {follow} from '../lib/live.js';
 import {fileName, join, split} from '../lib/names.js';
 import {change, go, href} from '../lib/route.js';
+import {Rows} from '../lib/rows.js';
 import {keep, seen} from '../lib/seen.js';
 import {
-  age, comparedBy, configTable, duration, look, MOST, sortBy, state, steps, success, tick,
+  age, chanceOf, comparedBy, configTable, duration, look, MOST, sortBy, state, steps, success, tick,
 } from '../lib/run_cells.js';
 
 export const title = 'Runs';
+export const keys = ['runs', 'q', 'sort', 'x', 'smooth', 'm'];
 
 const AXES = [['step', 'steps'], ['time', 'wall time'], ['tokens', 'tokens']];
 const COLUMNS = [
-  ['run', 'Run'], ['success', 'Success, 95% interval'], ['status', 'State'],
+  ['run', 'Run'], ['success', 'Success, 95% interval'],
+  ['chance', 'Random · expert', 'num'], ['status', 'State'],
   ['mode', 'Mode'], ['env', 'Environment'], ['model', 'Model'],
   ['algorithm', 'Algorithm'], ['seed', 'Seed', 'num'], ['steps', 'Steps', 'num'],
   ['wall_s', 'Time', 'num'], ['updated', 'Written', 'num'],
@@ -41,6 +44,7 @@ class Page {
     this.names = [];
     this.table = h('div', {class: 'scroll list', tabindex: 0, role: 'region',
       'aria-label': 'All runs'});
+    this.rows = new Rows(this.table, signal);
     this.count = h('span', {class: 'soft'});
     this.search = h('input', {type: 'search', placeholder: 'Filter runs',
       'aria-label': 'Filter runs', value: params.q || '',
@@ -68,8 +72,8 @@ class Page {
 
   get chosen() {
     const known = new Set(this.runs.map((run) => run.run));
-    const asked = split(this.params.run).filter((name) => known.has(name));
-    if (this.params.run) return asked.slice(0, MOST);
+    const asked = split(this.params.runs).filter((name) => known.has(name));
+    if (this.params.runs) return asked.slice(0, MOST);
     // Until somebody chooses: those of the last visit, else the run that was
     // written last.
     const before = seen(this.root, [...known]);
@@ -128,32 +132,29 @@ class Page {
           .join(' ').toLowerCase().includes(text));
     sortBy(shown, this.params.sort || '-updated');
     const known = new Set(this.runs.map((run) => run.run));
-    const unknown = split(this.params.run).filter((name) => !known.has(name));
+    const unknown = split(this.params.runs).filter((name) => !known.has(name));
     replace(this.unknown, unknown.length > 0 && notice('There is no such run here: ',
         visible(unknown.join(', ')), '.'));
-    this.count.textContent = shown.length === this.runs.length ?
-      `${shown.length} in ${this.root}` :
-      `${shown.length} of ${this.runs.length} in ${this.root}`;
     if (!this.runs.length) {
-      replace(this.table, notice('No run is here yet. ',
+      this.count.textContent = `0 in ${this.root}`;
+      this.rows.clear(notice('No run is here yet. ',
           'Start one with ', h('code', {},
               'python launch.py --config=configs/quickstart.py --workdir=runs/NAME'),
           ' below the folder that this page shows.'));
       return;
     }
-    // Replacing the table would take the focus from what is in it.
-    const held = this.table.contains(document.activeElement) &&
-      document.activeElement.dataset.key;
     const chosen = this.chosen;
-    replace(this.table, h('table', {},
-        h('thead', {}, h('tr', {}, h('th', {}, h('span', {class: 'hidden'}, 'Shown')),
-            COLUMNS.map((column) => this.heading(...column)))),
-        h('tbody', {}, shown.map((run) => this.row(run, chosen)))));
+    const order = `${this.params.sort || ''} ${text}`;
+    this.rows.show(
+        h('tr', {}, h('th', {}, h('span', {class: 'hidden'}, 'Shown')),
+            COLUMNS.map((column) => this.heading(...column))),
+        shown, (run) => this.row(run, chosen), {top: order !== this.order});
+    this.order = order;
     this.fit();
-    if (held) {
-      [...this.table.querySelectorAll('[data-key]')]
-          .find((each) => each.dataset.key === held)?.focus();
-    }
+    this.count.textContent = (shown.length === this.runs.length ?
+      `${number(shown.length)} in ${this.root}` :
+      `${number(shown.length)} of ${number(this.runs.length)} in ${this.root}`) +
+      (this.rows.partly ? ' · the filter searches all rows, the browser those in view' : '');
   }
 
   /** Ends the list below a whole row. */
@@ -163,9 +164,8 @@ class Page {
     const limit = parseFloat(getComputedStyle(box).maxHeight);
     const around = box.offsetHeight - box.clientHeight; // borders, scroll bar
     if (box.scrollHeight + around <= limit) return;
-    const ends = [...box.querySelectorAll('tbody tr')]
-        .map((row) => row.offsetTop + row.offsetHeight + around);
-    box.style.maxHeight = `${ends.findLast((end) => end <= limit) ?? ends[0]}px`;
+    if (!this.rows.items.length) return;
+    box.style.maxHeight = `${this.rows.ends(limit - around).at(-1) + around}px`;
   }
 
   heading(name, label, kind) {
@@ -190,10 +190,11 @@ class Page {
           onchange: () => this.choose(index >= 0 ?
             chosen.filter((name) => name !== run.run) : [...chosen, run.run])})),
         h('td', {class: 'name'}, index >= 0 && swatch(look(index)),
-            h('a', {href: curves ? href('runs', {...this.params, run: join([run.run])}) :
+            h('a', {href: curves ? href('runs', {...this.params, runs: join([run.run])}) :
               href('compare', comparedBy(run)), dataset: {key: `only ${run.run}`}},
             visible(run.run === '.' ? this.root : run.run))),
         h('td', {class: 'success'}, success(run)),
+        h('td', {class: 'num'}, chanceOf(run)),
         h('td', {}, state(run)),
         h('td', {}, text(run.mode)),
         h('td', {class: 'env', title: text(run.env)}, text(run.env)),
@@ -206,11 +207,11 @@ class Page {
   }
 
   choose(names) {
-    change({run: join(names) || NONE});
+    change({runs: join(names) || NONE});
   }
 
   async showChosen() {
-    if (this.params.run) keep(this.root, this.chosen);
+    if (this.params.runs) keep(this.root, this.chosen);
     this.config.open = false;
     try {
       await this.loadNames();
@@ -271,10 +272,12 @@ class Page {
             this.names.map((name) => h('option', {value: name}))),
         h('span', {class: 'links'},
             this.csv = h('a', {download: fileName([...chosen, 'curves'], 'csv')}, 'CSV of all'),
-            h('a', {href: href('episodes', {run: join(chosen)})}, 'Episodes'),
-            h('a', {href: href('failures', {run: join(chosen)})}, 'Why it fails'),
-            chosen.length === 1 &&
-              h('a', {href: href('compare', {run: chosen[0]})}, 'Stages')));
+            h('a', {href: href('episodes', {runs: join(chosen)})}, 'Episodes'),
+            h('a', {href: href('failures', {runs: join(chosen)})}, 'Why it fails'),
+            chosen.length === 1 && [
+              h('a', {href: href('compare', {run: chosen[0]})}, 'Stages'),
+              this.names.includes('time/update_s') &&
+                h('a', {href: href('timeline', {run: chosen[0]})}, 'Timeline')]));
     this.config.hidden = false;
     replace(this.config, h('summary', {},
         chosen.length > 1 ? 'Where the configs differ' : 'Config'));

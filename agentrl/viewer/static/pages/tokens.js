@@ -6,6 +6,7 @@ import {change, href} from '../lib/route.js';
 import {COLUMNS, columnsOf, figure, showValues, tokenTable, tokenView} from '../lib/tokens.js';
 
 export const title = 'Tokens';
+export const keys = ['run', 'file', 'line', 'from', 'color', 'token'];
 
 export async function render(root, params, {signal}) {
   const key = {run: params.run, file: params.file, line: params.line};

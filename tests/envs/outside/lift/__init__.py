@@ -66,6 +66,7 @@ SPEC = EnvSpec(
     success='The doors open on the floor that was asked for.',
     random_rule=draw,
     view=view.view,
+    refuses=view.refuses,
     probe='look',
     packages=('json',),
     requirements=(REQUIREMENTS,),

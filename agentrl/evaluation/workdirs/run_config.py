@@ -1,0 +1,107 @@
+"""`config.json` and `summary.json` of a run, checked for the shape that runs write.
+
+A folder of runs may hold anybody's files: what pages index into is checked here,
+once.
+"""
+
+import functools
+import json
+import pathlib
+from typing import Any
+
+import msgspec
+
+from agentrl.errors import DataError
+from agentrl.evaluation.workdirs import files, folders
+from agentrl.runtime import workdir
+
+SUMMARY = 'summary.json'
+_MOST_BYTES = 2**22  # of either file; runs write some kB
+
+
+class _Named(msgspec.Struct):
+  name: str | None = None
+
+
+class _Env(msgspec.Struct):
+  name: str | None = None
+  options: dict[str, Any] = {}
+
+
+class _Member(msgspec.Struct):
+  env: _Env | None = None
+  eval: dict[str, Any] | None = None
+  agent: dict[str, Any] | None = None
+  rollout: dict[str, Any] | None = None
+
+
+class _Config(_Member):
+  """The fields of a config that pages read."""
+
+  mode: str | None = None
+  seed: int | None = None
+  num_steps: int | None = None
+  model: _Named | None = None
+  algo: _Named | None = None
+  mixture: dict[str, _Member] | None = None
+
+
+class _Summary(msgspec.Struct):
+  """The fields of a summary that pages read."""
+
+  mode: str | None = None
+  steps: int | None = None
+  wall_s: float | None = None
+  eval: dict[str, Any] = {}
+
+
+def config(run: pathlib.Path) -> dict[str, Any]:
+  """The config of a run; {} where it has none. It is shared: nobody changes it.
+
+  Raises:
+    DataError: it is damaged; names the field.
+  """
+  return _config(run, folders.stamp_of(run, (workdir.CONFIG,)))
+
+
+# Lists of thousands of runs, groups of them and their evaluations all ask for it.
+@functools.lru_cache(16_384)
+def _config(run: pathlib.Path, stamp: tuple[Any, ...]) -> dict[str, Any]:
+  del stamp  # another one where it was written anew
+  return _read(run / workdir.CONFIG, _Config)
+
+
+def summary(run: pathlib.Path) -> dict[str, Any]:
+  """The summary of a run; {} where it has none (yet).
+
+  Raises:
+    DataError: it is damaged; names the field.
+  """
+  return _read(run / SUMMARY, _Summary)
+
+
+def known(read, run: pathlib.Path) -> dict[str, Any]:
+  """`read(run)`, or {} where the file is damaged: for lists of many runs."""
+  try:
+    return read(run)
+  except DataError:
+    return {}
+
+
+def _read(path: pathlib.Path, shape: type) -> dict[str, Any]:
+  if not path.is_file():
+    return {}
+  try:
+    content = _decode(files.read_whole(path, _MOST_BYTES))
+    msgspec.convert(content, shape)
+  except (ValueError, RecursionError) as error:  # msgspec's is a ValueError
+    raise DataError(f'{path.name} of this run is damaged: {error}') from error
+  return content
+
+
+def _decode(data: bytes) -> Any:
+  """The JSON of a file, which may hold NaN."""
+  try:
+    return msgspec.json.decode(data)  # three times as fast
+  except msgspec.DecodeError:
+    return json.loads(data)

@@ -1,0 +1,168 @@
+"""Chat templates in the manner of model families: read, or refused by name.
+
+Written anew from what the templates of these models are documented to do.
+"""
+
+import copy
+
+import pytest
+
+from agentrl.errors import ChatTemplateError
+from agentrl.text import tokenizer as tokenizer_lib
+from agentrl.text.chat import ChatFormat
+from agentrl.types import Message
+
+SPECIALS = (
+    *(tokenizer_lib.START, tokenizer_lib.END, tokenizer_lib.PAD),
+    *('[INST]', '[/INST]', '[SYSTEM_PROMPT]', '[/SYSTEM_PROMPT]', '<eos>'),
+    *('<|system|>', '<|user|>', '<|assistant|>', '<|end|>', '<|sep|>', '<bos>'),
+)
+# Mistral's third: the system message moves to the last message of the user.
+MISTRAL_V3 = (
+    "{% if messages[0].role == 'system' %}{% set system = messages[0].content"
+    ' %}{% set rest = messages[1:] %}{% else %}{% set rest = messages %}{%'
+    " endif %}<bos>{% for m in rest %}{% if m.role == 'user' %}[INST] {% if"
+    " loop.last and system %}{{ system + '\n\n' }}{% endif %}{{ m.content +"
+    " '[/INST]' }}{% else %}{{ ' ' + m.content + '<eos>' }}{% endif %}{%"
+    ' endfor %}'
+)
+# Mistral's seventh: it has a place of its own.
+MISTRAL_V7 = (
+    '<bos>{% for m in messages %}'
+    "{% if m.role == 'system' %}"
+    "{{ '[SYSTEM_PROMPT]' + m.content + '[/SYSTEM_PROMPT]' }}"
+    "{% elif m.role == 'user' %}{{ '[INST]' + m.content + '[/INST]' }}"
+    "{% else %}{{ m.content + '<eos>' }}{% endif %}{% endfor %}"
+)
+# A control token for each role. Phi-3 ends messages, Granite and OLMo 2 those of
+# the assistant alone (by the token that ends documents), Phi-4 has a token
+# between role and content.
+PHI3 = (
+    "{% for m in messages %}{{ '<|' + m.role + '|>\n' + m.content + '<|end|>\n'"
+    " }}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\n' }}"
+    '{% else %}<eos>{% endif %}'
+)
+PHI4 = (
+    "{% for m in messages %}{{ '<bos>' + m.role + '<|sep|>' + m.content +"
+    " '<|end|>' }}{% endfor %}{% if add_generation_prompt %}"
+    "{{ '<bos>assistant<|sep|>' }}{% endif %}"
+)
+OLMO2 = (
+    "<bos>{% for m in messages %}{% if m.role == 'assistant' %}"
+    "{{ '<|assistant|>\n' + m.content + '<eos>' }}"
+    "{% if not loop.last %}{{ '\n' }}{% endif %}"
+    "{% else %}{{ '<|' + m.role + '|>\n' + m.content + '\n' }}{% endif %}"
+    "{% if loop.last and add_generation_prompt %}{{ '<|assistant|>\n' }}"
+    '{% endif %}{% endfor %}'
+)
+GRANITE = (
+    "{% if messages[0].role != 'system' %}"
+    "{{ '<bos>system<|sep|>You help.<eos>\n' }}{% endif %}"
+    "{% for m in messages %}{{ '<bos>' + m.role + '<|sep|>' + m.content +"
+    " '<eos>\n' }}{% endfor %}{% if add_generation_prompt %}"
+    "{{ '<bos>assistant<|sep|>' }}{% endif %}"
+)
+SEED_OSS = (
+    "{% for m in messages %}{{ '<bos>' + m.role + '\n' + m.content + '<eos>' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<bos>assistant\n' }}"
+    '{% endif %}'
+)
+# GLM's messages have no end: the role of the next one is a completion's.
+GLM4 = (
+    "<bos>{% for m in messages %}{{ '<|' + m.role + '|>\n' + m.content }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\n' }}"
+    '{% endif %}'
+)
+# HunYuan's leaves the reasoning of earlier turns out.
+HUNYUAN = (
+    "<bos>{% for m in messages %}{% if m.role == 'assistant' %}"
+    "{{ m.content.split('</think>')[-1] + '<|end|>' }}"
+    "{% elif m.role == 'user' %}{{ '<|user|>' + m.content + '<|assistant|>' }}"
+    '{% else %}{{ m.content }}{% endif %}{% endfor %}'
+)
+
+READ = {
+    'mistral, version 7': (
+        MISTRAL_V7,
+        '<bos>[SYSTEM_PROMPT]Be brief.[/SYSTEM_PROMPT][INST]hi[/INST]',
+        '<eos>',
+        '[INST]ok[/INST]',
+    ),
+    'phi3': (
+        PHI3,
+        '<|system|>\nBe brief.<|end|>\n<|user|>\nhi<|end|>\n<|assistant|>\n',
+        '<|end|>',
+        '\n<|user|>\nok<|end|>\n<|assistant|>\n',
+    ),
+    'phi4': (
+        PHI4,
+        (
+            '<bos>system<|sep|>Be brief.<|end|><bos>user<|sep|>hi<|end|>'
+            '<bos>assistant<|sep|>'
+        ),
+        '<|end|>',
+        '<bos>user<|sep|>ok<|end|><bos>assistant<|sep|>',
+    ),
+    'olmo2': (
+        OLMO2,
+        '<bos><|system|>\nBe brief.\n<|user|>\nhi\n<|assistant|>\n',
+        '<eos>',
+        '\n<|user|>\nok\n<|assistant|>\n',
+    ),
+    'granite': (
+        GRANITE,
+        (
+            '<bos>system<|sep|>Be brief.<eos>\n<bos>user<|sep|>hi<eos>\n'
+            '<bos>assistant<|sep|>'
+        ),
+        '<eos>',
+        '\n<bos>user<|sep|>ok<eos>\n<bos>assistant<|sep|>',
+    ),
+    'seed_oss': (
+        SEED_OSS,
+        '<bos>system\nBe brief.<eos><bos>user\nhi<eos><bos>assistant\n',
+        '<eos>',
+        '<bos>user\nok<eos><bos>assistant\n',
+    ),
+    'glm4': (
+        GLM4,
+        '<bos><|system|>\nBe brief.<|user|>\nhi<|assistant|>\n',
+        '<|user|>',
+        '\nok<|assistant|>\n',
+    ),
+}
+REFUSED = {
+    'mistral, version 3': MISTRAL_V3,
+    'hunyuan_v1_dense': HUNYUAN,
+}
+
+
+@pytest.fixture(scope='module')
+def tok():
+  texts = ['You see a red ball.\nAction:\ngo to the red ball\n'] * 30
+  return tokenizer_lib.train_bpe(texts, vocab_size=340, specials=SPECIALS)
+
+
+def with_template(tok, source, **how):
+  tok = copy.copy(tok)
+  tok.chat_template = source
+  return ChatFormat(tok, **how)
+
+
+@pytest.mark.parametrize('name', READ)
+def test_templates_are_read_as_they_render(tok, name):
+  source, prompt, end, observation = READ[name]
+  chat = with_template(tok, source)
+  show = lambda ids: tok.decode(ids, skip_special=False)
+  messages = [Message('system', 'Be brief.'), Message('user', 'hi')]
+  assert show(chat.prompt(messages)) == prompt
+  assert show([chat.end_id]) == end
+  assert show(chat.observation('ok', ended=True)) == observation
+  assert show(chat.completion('go')).strip() == f'go{end}'
+
+
+@pytest.mark.parametrize('name', REFUSED)
+def test_templates_that_rewrite_are_refused_with_the_way_out(tok, name):
+  with pytest.raises(ChatTemplateError, match="template='chatml'"):
+    with_template(tok, REFUSED[name])
+  assert with_template(tok, REFUSED[name], template='chatml').has_system
