@@ -450,6 +450,8 @@ def test_the_keyboard_goes_through_rows_that_were_not_drawn(many, viewer, page):
   expect(page).to_have_url(re.compile(f'runs=.*{name}'))
   expect(box).to_be_focused()
   assert name in names_in_view(page)
+  # The table was drawn anew, and has not moved.
+  assert page.locator('.list').evaluate('(each) => each.scrollTop') == 5000
 
 
 @pytest.mark.parametrize('width', [1440, 390])

@@ -104,6 +104,7 @@ export class Rows {
   /** Has rows `from` to `to` as elements; those that were are kept. */
   fill(from, to) {
     Object.assign(this, {from, to});
+    const atEnd = this.box.scrollTop + this.box.clientHeight >= this.box.scrollHeight - 1;
     for (const [i, element] of this.drawn) {
       if (i >= from && i < to) continue;
       if (element.contains(document.activeElement)) this.box.focus({preventScroll: true});
@@ -121,7 +122,6 @@ export class Rows {
       }
       next = element;
     }
-    const atEnd = this.box.scrollTop + this.box.clientHeight >= this.box.scrollHeight - 1;
     for (const [i, element] of this.drawn) this.heights[i] = heightOf(element);
     const seen = this.heights.filter((each) => each !== undefined);
     this.usual = seen.reduce((sum, each) => sum + each, 0) / seen.length;
@@ -150,9 +150,15 @@ export class Rows {
 // With its fraction: those of hundreds of rows are a row.
 const heightOf = (element) => element.getBoundingClientRect().height;
 
+/**
+ * A row as high as the rows that are not drawn.
+ *
+ * When heights change, the browser scrolls so that what it took for its anchor
+ * stays in place. That may be a row, never a gap: it shrinks as rows are drawn.
+ */
 function gap() {
-  return h('tr', {class: 'gap', 'aria-hidden': 'true'}, h('td', {colspan: 99,
-    style: {padding: '0', border: '0'}}));
+  return h('tr', {class: 'gap', 'aria-hidden': 'true', style: {'overflow-anchor': 'none'}},
+      h('td', {colspan: 99, style: {padding: '0', border: '0'}}));
 }
 
 function setHeight(row, height) {
