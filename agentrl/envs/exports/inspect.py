@@ -22,8 +22,8 @@ from inspect_ai.scorer import Score, Target, mean, scorer, stderr
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from agentrl import envs
-from agentrl.envs import formats
 from agentrl.envs.base import Env
+from agentrl.envs.exports.chat import Chat, checked
 from agentrl.envs.spec import EnvSpec
 from agentrl.errors import ConfigError
 
@@ -56,10 +56,8 @@ def environment(
     given = json.loads(options) if isinstance(options, str) else dict(options)
   except ValueError as error:
     raise ConfigError(f'options={options!r} is no JSON: {error}') from error
-  if horizon < 1:
-    raise ConfigError(f'horizon={horizon} is no number of turns.')
   spec = envs.get(env).under(**given)
-  spec.instructions(format, 'full')  # refuses a format that is of no use here
+  checked(spec, format, horizon)
   samples = [
       Sample(input=f'{spec.name}, task {x}', id=x, metadata={'task_id': x})
       for x in spec.tasks(split, **given)
@@ -84,8 +82,6 @@ def play(
     format: name of an action format.
     horizon: turns of an episode, at most.
   """
-  read = formats.find(format).read
-  instructions = spec.instructions(format, 'full')
   # A simulator or an index is made once, by the first sample.
   factory = functools.cache(lambda: spec.open(**options))
   limiter = functools.cache(
@@ -95,31 +91,22 @@ def play(
   async def episode(
       env: Env, state: TaskState, generate: Generate
   ) -> dict[str, Any]:
+    chat = Chat(env, spec, format, horizon)
     # Replicas of an epoch are other draws of what the task leaves to chance.
-    first = await anyio.to_thread.run_sync(
-        env.reset, state.metadata['task_id'], state.epoch
+    said = await anyio.to_thread.run_sync(
+        chat.begin, state.metadata['task_id'], state.epoch
     )
     state.messages = [
-        ChatMessageSystem(content=instructions),
-        ChatMessageUser(content=first),
+        ChatMessageSystem(content=spec.instructions(format, 'full')),
+        ChatMessageUser(content=said),
     ]
-    total, success, turns = 0.0, None, 0
-    while turns < horizon:
-      turns += 1
+    while not chat.over:
       await generate(state)
-      action, reason = read(state.output.completion, spec.functions)
-      if not action:
-        state.messages.append(ChatMessageUser(content=f'Error: {reason}'))
-        continue
-      result = await anyio.to_thread.run_sync(env.step, action)
-      total += result.reward
-      state.messages.append(ChatMessageUser(content=result.observation))
-      if result.terminated or result.truncated:
-        success = result.success
-        break
-    if success is None:
-      success = turns < horizon and spec.dialect.success(total)
-    return {'success': success, 'return': total, 'turns': turns}
+      said = await anyio.to_thread.run_sync(
+          chat.answer, state.output.completion
+      )
+      state.messages.append(ChatMessageUser(content=said))
+    return chat.outcome
 
   async def solve(state: TaskState, generate: Generate) -> TaskState:
     made = await anyio.to_thread.run_sync(factory)

@@ -1,0 +1,134 @@
+r"""Any environment as one of verifiers (0.4): taskset, loop and harness.
+
+    PYTHONPATH=.:agentrl/envs/exports/verifiers vf-eval agentrl-env -n 20 -m MODEL --no-push \
+        --env.taskset.env textcraft --env.taskset.options '{"max_depth": 1}' --env.horizon 20
+
+A task is one of a split. The policy is told the instructions, its replies are read in one
+of our formats, and observations answer them. The reward is the return; `success` and
+`turns` are metrics. An environment that fails is an error of its episode, and no reward
+of 0. In the process of verifiers, without a server. verifiers finds this by the name of
+its module, so that the folder has to be on the path.
+"""
+
+import asyncio
+import functools
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pydantic
+import verifiers.v1 as vf
+
+from agentrl import envs
+from agentrl.envs.adapters.verifiers_child.agentrl_chat import ChatHarness
+from agentrl.envs.base import EnvFactory
+from agentrl.envs.exports.chat import Chat, checked
+from agentrl.envs.spec import EnvSpec
+
+__all__ = ['ChatHarness', 'Tasks', 'Episodes']
+
+_MOST = 64  # environments at a time where they share nothing scarce
+_SEEDS = 2**31
+
+
+class Data(vf.TaskData):
+  """A task of an environment."""
+
+  task_id: int
+
+
+class Task(vf.Task[Data, vf.State, vf.TaskConfig]):
+  """A task, whose rewards come from its episode."""
+
+
+class TasksConfig(vf.TasksetConfig):
+  """Whose tasks, and how a policy acts in them."""
+
+  env: str = ''
+  """A name of `envs.ENVS`, or `module:SPEC`, `FILE.py:SPEC` of your own."""
+  split: str = 'test'
+  """'train', 'dev' or 'test'."""
+  format: str = 'react'
+  """How the model writes its actions, as `agent.format` of a config."""
+  options: dict[str, Any] = {}
+  """Of the environment, as JSON."""
+
+  @property
+  def spec(self) -> EnvSpec:
+    """Of the environment, under its options."""
+    return envs.get(self.env).under(**self.options)
+
+
+class Tasks(vf.Taskset[Task, TasksConfig]):
+  """The tasks of a split, in its order."""
+
+  def load(self) -> Iterator[Task]:
+    """Each of them.
+
+    Raises:
+      ConfigError: a name or an option is unknown or wrong.
+    """
+    config = self.config
+    spec = config.spec
+    instructions = checked(spec, config.format, 1)
+    for task_id in spec.tasks(config.split, **config.options):
+      yield Task(
+          Data(
+              name=f'{spec.name}, task {task_id}',
+              task_id=task_id,
+              system_prompt=instructions,
+          ),
+          config.task,
+      )
+
+
+class EpisodesConfig(vf.EnvConfig):
+  """Who plays, and for how long."""
+
+  agent: vf.AgentConfig = vf.AgentConfig(runtime={'type': 'subprocess'})
+  horizon: int = pydantic.Field(30, ge=1)
+  """Turns of an episode, at most."""
+
+
+class Episodes(vf.Env[EpisodesConfig]):
+  """Plays a policy against an environment."""
+
+  async def start(self) -> None:
+    """Starts what the environments share."""
+    config = self.config.taskset
+    self._factory: EnvFactory = await asyncio.to_thread(
+        functools.partial(config.spec.open, **config.options)
+    )
+    self._free = asyncio.Semaphore(self._factory.slots or _MOST)
+
+  async def stop(self) -> None:
+    """Ends what `start` started."""
+    if factory := self.__dict__.pop('_factory', None):
+      await asyncio.to_thread(factory.close)
+
+  async def run(self, task: Task, agents: vf.Agents) -> None:
+    """An episode; what its task leaves to chance is drawn anew.
+
+    Raises:
+      EnvError: the environment failed.
+    """
+    config = self.config.taskset
+    async with self._free:
+      env = self._factory.make()
+      try:
+        chat = Chat(env, config.spec, config.format, self.config.horizon)
+        said = await asyncio.to_thread(
+            chat.begin, task.data.task_id, random.randrange(_SEEDS)
+        )
+        async with agents.agent.interaction(task) as interaction:
+          while not chat.over:
+            segment = await interaction.turn(said)
+            if segment.terminated:  # a limit of verifiers, or a failure
+              break
+            said = await asyncio.to_thread(chat.answer, segment.last_reply)
+          interaction.trace.record_reward('return', chat.returned)
+          interaction.trace.record_metrics(
+              {'success': float(chat.success), 'turns': float(chat.turns)}
+          )
+      finally:
+        await asyncio.to_thread(env.close)
