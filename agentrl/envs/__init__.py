@@ -11,6 +11,7 @@ from agentrl.envs.spec import EnvSpec
 # What others wrote, behind an adapter.
 ADAPTERS = (
     'gymnasium',
+    'harbor',
     'mcp',
     'openenv',
     'program',

@@ -30,7 +30,7 @@ from agentrl.rollout.env_server import EnvServer
 
 ROOT = pathlib.Path(__file__).parents[2]
 # Their tasks are a file of the user's, or their server is.
-OF_A_FILE = {'mcp', 'openenv', 'program', 'verifiers', *envs.AGENTGYM}
+OF_A_FILE = {'harbor', 'mcp', 'openenv', 'program', 'verifiers', *envs.AGENTGYM}
 IN_A_BROWSER = {'miniwob', 'webarena'}  # these open no other way
 
 
@@ -123,6 +123,19 @@ CASES = {
         warm_up=20,
         episodes=40,
         digest='a58ec13ef2e36fcb',
+    ),
+    'harbor': Case(
+        env_name='harbor',
+        tasks=range(2),
+        actions=('bash ls -A; pwd', 'bash cat /data/log.txt', 'dance'),
+        options={
+            'folder': str(ROOT / 'tests/envs/adapters/harbor_tasks'),
+            'sandbox': 'bubblewrap',
+        },
+        warm_up=4,
+        episodes=8,
+        digest='6a2f08074fcb6caf',
+        mark='slow',  # needs bubblewrap
     ),
     'mcp': Case(
         env_name='mcp',

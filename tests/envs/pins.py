@@ -194,6 +194,14 @@ def of_lists(name: str) -> Digests:
   return {'lists': of(splits(name, [{}]))}
 
 
+def harbor() -> Digests:
+  """The splits of a folder of tasks."""
+  path = pathlib.Path(__file__).parent / 'adapters/harbor_tasks'
+  spec = envs.get('harbor')
+  found = [list(spec.tasks(x, folder=str(path))) for x in spec_lib.SPLITS]
+  return {'lists': of(found)}
+
+
 def of_files(name: str) -> Digests:
   """The splits of a file of tasks without any."""
   path = pathlib.Path(__file__).parent / 'adapters/mcp_tasks.jsonl'
@@ -307,6 +315,7 @@ DIGESTS: Mapping[str, Callable[[], Digests]] = {
     'sciworld': sciworld,
     'searchqa': searchqa,
     'gymnasium': gymnasium,
+    'harbor': harbor,
     'mcp': functools.partial(of_files, 'mcp'),
     **{name: functools.partial(of_lists, name) for name in envs.AGENTGYM},
     'openenv': functools.partial(of_lists, 'openenv'),
