@@ -9,266 +9,39 @@ and any other conversation begins a new segment, so that each sampled token is t
 exactly once, as it was sampled. The reward is what the function returns, or what the program
 posts to `BASE/../reward` as {"reward": 1.0, "success": true}.
 
+`env.options.expert`, a function of a request's messages, task and seed, says what the policy
+should answer, for a warm start: a text, or {"name": "add", "arguments": {"a": 1}}.
+
 Sampling is the run's: a request's temperature, seed and limits say nothing. Requests of one
 episode are answered one after the other.
 """
 
-import asyncio
 import functools
 import json
-import math
 import pathlib
 import queue
-import secrets
-import tempfile
 import threading
 import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-import aiohttp.web
-
 from agentrl import plugins
-from agentrl.envs import base, conversation, functions as functions_lib
-from agentrl.envs.adapters import task_files
+from agentrl.envs import base, conversation
+from agentrl.envs.adapters import endpoint as endpoint_lib, task_files
+from agentrl.envs.adapters.endpoint import Ask, Endpoint, Session
 from agentrl.envs.adapters.task_files import Task
 from agentrl.envs.dialect import Dialect
 from agentrl.envs.functions import Function
 from agentrl.envs.prompts import Words
 from agentrl.envs.spec import EnvSpec
 from agentrl.errors import AgentrlError, ConfigError, EnvError, EnvFault
-from agentrl.http.thread import HttpThread
 from agentrl.runtime import children
 from agentrl.runtime.children import Child
 from agentrl.types import StepResult
 
-_ROLES = {'system', 'developer', 'user', 'assistant', 'tool'}
 _END_S = 5.0  # for a program whose episode is over
 _WELL = 'ended with exit code 0'
 _POLL_S = 0.05
-_MODEL = 'policy'
-
-
-class Ask:
-  """A request for a completion, which waits for its answer."""
-
-  def __init__(self, body: Mapping[str, Any]):
-    """Reads the body of /v1/chat/completions; raises ValueError."""
-    self.messages = [_message(x) for x in _list(body, 'messages')]
-    if not self.messages or self.messages[-1]['role'] == 'assistant':
-      raise ValueError('messages must end with one to the assistant')
-    self.functions = tuple(_function(x) for x in body.get('tools') or ())
-    if body.get('n') not in (None, 1):
-      raise ValueError('n must be 1')
-    self.stream = bool(body.get('stream'))
-    options = body.get('stream_options') or {}
-    self.usage = bool(options.get('include_usage'))
-    self._loop = asyncio.get_running_loop()
-    self._answer: asyncio.Future[str] = self._loop.create_future()
-
-  async def answer(self) -> str:
-    """The action that the policy answers with."""
-    return await self._answer
-
-  def resolve(self, action: str) -> None:
-    """Answers, from any thread; nothing where the program has gone."""
-
-    def settle() -> None:
-      if not self._answer.done():
-        self._answer.set_result(action)
-
-    self._loop.call_soon_threadsafe(settle)
-
-  def fail(self) -> None:
-    """Ends the wait of a program whose episode is over."""
-    self._loop.call_soon_threadsafe(self._answer.cancel)
-
-
-class Session:
-  """The requests and the reward of one run of a program."""
-
-  def __init__(self):
-    self.events: queue.Queue[Ask] = queue.Queue()
-    self.reward: tuple[float, bool | None] | None = None
-    self.over = False
-
-
-class Endpoint:
-  """The routes that programs speak to: a base URL for each session.
-
-  Attributes:
-    log: what programs print.
-  """
-
-  def __init__(self):
-    self._sessions: dict[str, Session] = {}
-    app = aiohttp.web.Application(client_max_size=2**26)
-    app.router.add_post('/{id}/v1/chat/completions', self._chat)
-    app.router.add_get('/{id}/v1/models', self._models)
-    app.router.add_post('/{id}/reward', self._reward)
-    self._folder = tempfile.TemporaryDirectory(prefix='agentrl-programs-')
-    self.log = pathlib.Path(self._folder.name) / 'log.txt'
-    self._thread = HttpThread(app)
-    self._port = self._thread.start('127.0.0.1', 0)
-
-  def open(self) -> tuple[str, Session]:
-    """A new session, and its base URL."""
-    name, session = secrets.token_hex(16), Session()
-    self._sessions[name] = session
-    return f'http://127.0.0.1:{self._port}/{name}/v1', session
-
-  def end(self, url: str) -> None:
-    """Forgets a session."""
-    self._sessions.pop(url.split('/')[-2], None)
-
-  def close(self) -> None:
-    self._thread.stop()
-    self._folder.cleanup()
-
-  def _session(self, request: aiohttp.web.Request) -> Session:
-    session = self._sessions.get(request.match_info['id'])
-    if session is None or session.over:
-      raise aiohttp.web.HTTPGone(
-          text='{"error": {"message": "This episode is over."}}'
-      )
-    return session
-
-  async def _chat(
-      self, request: aiohttp.web.Request
-  ) -> aiohttp.web.StreamResponse:
-    session = self._session(request)
-    try:
-      ask = Ask(await request.json())
-    except (ValueError, TypeError, AttributeError, KeyError) as error:
-      return _refusal(str(error))
-    session.events.put(ask)
-    action = await ask.answer()
-    message = _reply(action, ask.functions)
-    reason = 'tool_calls' if message.get('tool_calls') else 'stop'
-    common = {
-        'id': f'chatcmpl-{uuid.uuid4().hex}',
-        'created': int(time.time()),
-        'model': _MODEL,
-    }
-    usage = {'prompt_tokens': 0, 'completion_tokens': 0, 'total_tokens': 0}
-    if not ask.stream:
-      choice = {'index': 0, 'message': message, 'finish_reason': reason}
-      return aiohttp.web.json_response(
-          common
-          | {'object': 'chat.completion', 'choices': [choice], 'usage': usage}
-      )
-    response = aiohttp.web.StreamResponse(
-        headers={'Content-Type': 'text/event-stream'}
-    )
-    await response.prepare(request)
-    if calls := message.get('tool_calls'):
-      message = message | {
-          'tool_calls': [{'index': i} | call for i, call in enumerate(calls)]
-      }
-    chunk = lambda choices, **more: common | {
-        'object': 'chat.completion.chunk',
-        'choices': choices,
-        **more,
-    }
-    events = [
-        chunk([{'index': 0, 'delta': message, 'finish_reason': None}]),
-        chunk([{'index': 0, 'delta': {}, 'finish_reason': reason}]),
-    ]
-    if ask.usage:
-      events.append(chunk([], usage=usage))
-    for event in events:
-      await response.write(f'data: {json.dumps(event)}\n\n'.encode())
-    await response.write(b'data: [DONE]\n\n')
-    await response.write_eof()
-    return response
-
-  async def _models(self, request: aiohttp.web.Request) -> aiohttp.web.Response:
-    self._session(request)
-    card = {
-        'id': _MODEL,
-        'object': 'model',
-        'created': 0,
-        'owned_by': 'agentrl',
-    }
-    return aiohttp.web.json_response({'object': 'list', 'data': [card]})
-
-  async def _reward(self, request: aiohttp.web.Request) -> aiohttp.web.Response:
-    session = self._session(request)
-    try:
-      body = await request.json()
-      reward, success = float(body['reward']), body.get('success')
-      if not math.isfinite(reward) or success not in (None, True, False):
-        raise ValueError('reward must be a finite number, success a boolean')
-    except (ValueError, TypeError, KeyError) as error:
-      return _refusal(
-          f'{{"reward": 1.0, "success": true}} is what is posted: {error}'
-      )
-    session.reward = reward, success
-    return aiohttp.web.json_response({'reward': reward})
-
-
-def _refusal(words: str) -> aiohttp.web.Response:
-  error = {'message': words, 'type': 'invalid_request_error'}
-  return aiohttp.web.json_response({'error': error}, status=400)
-
-
-def _list(body: Mapping[str, Any], name: str) -> list[Any]:
-  if not isinstance(body.get(name), list):
-    raise ValueError(f'{name} must be a list')
-  return body[name]
-
-
-def _message(message: Mapping[str, Any]) -> dict[str, Any]:
-  """A message of a request in few words: role and content, or a call."""
-  role = message.get('role')
-  if role not in _ROLES:
-    raise ValueError(f'a message has the role {role!r}')
-  calls = message.get('tool_calls')
-  if calls:
-    if len(calls) > 1:
-      raise ValueError('a message has several tool calls; the policy makes one')
-    call = calls[0]['function']
-    arguments = json.loads(call['arguments'] or '{}')
-    return {
-        'role': role,
-        'call': functions_lib.write_call(call['name'], arguments),
-    }
-  content = message.get('content')
-  if isinstance(content, list):
-    content = ''.join(str(part['text']) for part in content)
-  if content is not None and not isinstance(content, str):
-    raise ValueError('content must be a text, or a list of text parts')
-  role = 'system' if role == 'developer' else role
-  return {'role': role, 'content': content or ''}
-
-
-def _function(tool: Mapping[str, Any]) -> Function:
-  function = tool['function']
-  return Function(
-      function['name'],
-      description=' '.join(str(function.get('description') or '').split())
-      or function['name'],
-      schema=function.get('parameters') or {'type': 'object', 'properties': {}},
-  )
-
-
-def _reply(action: str, functions: Sequence[Function]) -> dict[str, Any]:
-  """The assistant's message that an action is."""
-  call = functions_lib.called(functions, action)
-  if call is None:
-    return {'role': 'assistant', 'content': action}
-  name, arguments = call
-  function = {
-      'name': name,
-      'arguments': json.dumps(arguments, ensure_ascii=False),
-  }
-  made = {
-      'id': f'call_{uuid.uuid4().hex[:24]}',
-      'type': 'function',
-      'function': function,
-  }
-  return {'role': 'assistant', 'content': None, 'tool_calls': [made]}
 
 
 class Run(Protocol):
@@ -374,6 +147,10 @@ def starting(
   )
 
 
+# What the policy should answer, from a request's messages, a task's number and a seed.
+Expert = Callable[[Sequence[Any], int, int], Any]
+
+
 class Program:
   """One run of a program after the other; see `base.Env`."""
 
@@ -385,6 +162,7 @@ class Program:
       start: Start,
       timeout_s: float,
       name: str = 'program',
+      expert: Expert | None = None,
   ):
     """Keeps the parts.
 
@@ -395,7 +173,9 @@ class Program:
       start: of a run.
       timeout_s: seconds between two requests, at most.
       name: of the environment, in errors.
+      expert: that answers in the policy's place, or None.
     """
+    self._expert = expert
     self._endpoint, self._count, self._start = endpoint, count, start
     self._functions, self._timeout_s = functions, timeout_s
     self._name = name
@@ -408,6 +188,7 @@ class Program:
     self.close()
     self._url, self._session = self._endpoint.open()
     self._seen: list[dict[str, Any]] = []  # the segment, with our answers
+    self._episode = task_id, seed
     self._run = self._start(self._url, self._session, task_id, seed)
     ask = self._next()
     if ask is None:
@@ -465,7 +246,9 @@ class Program:
 
   def step(self, action: str) -> StepResult:
     assert self._functions is not None  # since a reset
-    answered = _message(_reply(action, self._functions))
+    answered = endpoint_lib.message_of(
+        endpoint_lib.reply_of(action, self._functions)
+    )
     self._seen.append(answered)
     self._ask.resolve(action)
     ask = self._next()
@@ -489,10 +272,20 @@ class Program:
     return ['{text}']
 
   def expert_action(self) -> str:
-    raise EnvError(
-        'A program has no expert: warmstart.episodes=0, and a model that knows'
-        ' how to answer it.'
-    )
+    if self._expert is None:
+      raise EnvError(
+          f'{self._name} has no expert: warmstart.episodes=0 and a model that'
+          ' knows how to answer, or a function as env.options.expert.'
+      )
+    said = self._expert(self._ask.sent, *self._episode)
+    try:
+      task_files.check_expert([said], plain=True)
+    except ValueError as error:
+      raise EnvFault(
+          f'env.options.expert gives {said!r:.200}, which is neither a text nor'
+          ' {"name": ..., "arguments": {...}}.'
+      ) from error
+    return task_files.action_of(said)
 
   def close(self) -> None:
     if self._run is not None:
@@ -520,6 +313,7 @@ class Programs:
     self.slots = self.threads = options['episodes']
     self._tasks = load_tasks(options['tasks'])
     self._functions = functions(**options)
+    self._expert = expert(options['expert'], self._tasks)
     self._endpoint = Endpoint()
 
   def make(self) -> Program:
@@ -530,6 +324,7 @@ class Programs:
         self._functions,
         start,
         self._options['timeout_s'],
+        expert=self._expert,
     )
 
   def gauges(self) -> Mapping[str, float]:
@@ -537,6 +332,20 @@ class Programs:
 
   def close(self) -> None:
     self._endpoint.close()
+
+
+def expert(name: str | None, tasks: Sequence[Task]) -> Expert | None:
+  """The function of messages, task and seed that answers in the policy's place.
+
+  Raises:
+    ConfigError: there is none of this name.
+  """
+  if name is None:
+    return None
+  function = plugins.function(name, {}, 'env.options.expert=')
+  return lambda messages, task_id, seed: function(
+      messages, tasks[task_id], seed
+  )
 
 
 def functions(**options: Any) -> tuple[Function, ...]:
@@ -552,6 +361,7 @@ def functions(**options: Any) -> tuple[Function, ...]:
         ' env.options.function.'
     )
   key = {**options, 'command': tuple(options['command'] or ())}
+  del key['expert']
   return _functions(json.dumps(key, sort_keys=True, default=list))
 
 
@@ -594,6 +404,7 @@ SPEC = EnvSpec(
         'command': None,
         'function': None,
         'tasks': None,
+        'expert': None,
         'timeout_s': 120.0,
         'episodes': 32,
     },
@@ -601,6 +412,9 @@ SPEC = EnvSpec(
         'command': 'of the program, a list of words',
         'function': 'in its place, of base URL, task and seed',
         'tasks': 'file of tasks, a JSON object a line',
+        'expert': (
+            'function of messages, task and seed: what the policy should say'
+        ),
         'timeout_s': 'seconds between two requests, at most',
         'episodes': 'programs at a time',
     },
@@ -610,6 +424,7 @@ SPEC = EnvSpec(
         'command': lambda value: value is not None,
         'function': lambda value: value is not None,
         'tasks': lambda value: value is not None,
+        'expert': lambda value: value is not None,
     },
     open_factory=Programs,
     list_tasks=lambda split, tasks: task_files.of_split(

@@ -26,7 +26,8 @@ from typing import Any
 from absl import logging
 
 from agentrl.envs.adapters import program, task_files
-from agentrl.envs.adapters.program import Endpoint, Program, Session
+from agentrl.envs.adapters.endpoint import Endpoint, Session
+from agentrl.envs.adapters.program import Program
 from agentrl.envs.dialect import Dialect
 from agentrl.envs.functions import Function
 from agentrl.envs.spec import EnvSpec

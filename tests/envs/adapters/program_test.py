@@ -72,6 +72,38 @@ def test_an_agent_is_played_as_it_is(how, opened):
   assert env.step('It is 3.').success is False
 
 
+EXPERT = """
+def answers(messages, task, seed):
+  if messages[-1]['role'] == 'tool':
+    return 'It is ' + messages[-1]['content'] + '.' * seed
+  return {'name': 'multiply', 'arguments': task}
+
+def mumbles(messages, task, seed):
+  return 21
+"""
+
+
+def test_a_function_answers_in_the_policys_place(opened, tmp_path):
+  path = tmp_path / 'expert.py'
+  path.write_text(EXPERT)
+  env = opened(function=FUNCTION, expert=f'{path}:answers')
+  env.reset(1, 2)
+  assert env.expert_action() == call(a=3, b=7)
+  env.step(env.expert_action())
+  assert env.expert_action() == 'It is 21..'
+  assert env.step(env.expert_action()).success
+  env = opened(function=FUNCTION, expert=f'{path}:mumbles')
+  env.reset(1, 0)
+  with pytest.raises(EnvFault, match='expert gives 21, which is neither'):
+    env.expert_action()
+  env = opened(function=FUNCTION)
+  env.reset(1, 0)
+  with pytest.raises(EnvError, match='no expert: warmstart.episodes=0'):
+    env.expert_action()
+  with pytest.raises(ConfigError, match='env.options.expert='):
+    opened(function=FUNCTION, expert=f'{path}:nobody')
+
+
 def test_its_tools_are_known_before_the_first_episode(tasks):
   spec = SPEC.under(function=FUNCTION, tasks=tasks)
   assert [function.signature for function in spec.functions] == [
