@@ -3,8 +3,8 @@ r"""GRPO on BabyAI's way to the red ball, from SmolLM2-135M, on a laptop.
     python launch.py --config=configs/babyai_pretrained.py --workdir=runs/babyai
     python launch.py --config=configs/babyai_pretrained.py:tiny --workdir=runs/smoke
 
-A pilot with seed 0, an adapter of rank 16 and 96 expert episodes went from 0.719 [0.599,
-0.814] to 0.875 [0.772, 0.935] of 64 held-out tasks in ten steps, 26 minutes:
+Seeds 0 to 2 gain 0.172, 0.109 and -0.016 on 64 held-out tasks, from about 0.65, in seven
+minutes each; a pilot of rank 16 with 96 expert episodes and ten steps went from 0.719 to 0.875:
 experiments/2026-12-pretrained. `algo` is any name of configs/algorithms.py.
 """
 

@@ -1,66 +1,67 @@
-"""An agent of the openai package that guesses a number with a tool.
+"""An agent as its users write it: a loop of the openai package, with a tool.
 
-It knows nothing of training: `play` is all that a product would have. `wander` answers in
-the policy's place, for imitation.
+It knows nothing of training: `play` is all that a product would have. `answer` says what
+the policy should, for imitation.
 """
 
 import json
-import random
-import re
 
 import openai
 
-MOST = 15  # the number is from 1 to this
-GUESSES = 4  # halving needs as many
 TOOLS = [{
     'type': 'function',
     'function': {
-        'name': 'guess',
-        'description': 'Says between which numbers it is.',
+        'name': 'multiply',
+        'description': 'Multiplies two numbers.',
         'parameters': {
             'type': 'object',
-            'properties': {'number': {'type': 'integer'}},
-            'required': ['number'],
+            'properties': {
+                'a': {'type': 'integer'},
+                'b': {'type': 'integer'},
+            },
+            'required': ['a', 'b'],
         },
     },
 }]
 
 
 def play(url, task, seed):
-  """The reward of an episode: 1 if the number is found."""
+  """The reward of an episode: whether the last answer is right."""
   del seed
   client = openai.OpenAI(base_url=url, api_key='x', max_retries=0)
-  low, high = 1, MOST
+  question = (
+      f'What cost {task["count"]} {task["what"]} at {task["price"]} each?'
+  )
   messages = [
-      {'role': 'system', 'content': f'Find a number in {GUESSES} guesses.'},
-      {'role': 'user', 'content': f'{low} to {high}'},
+      {
+          'role': 'system',
+          'content': 'Compute with the tool, then say the price.',
+      },
+      {'role': 'user', 'content': question},
   ]
-  for _ in range(GUESSES):
+  for _ in range(3):
     reply = client.chat.completions.create(
         model='policy', messages=messages, tools=TOOLS
     )
     message = reply.choices[0].message
     messages.append(message.model_dump(exclude_none=True))
     if not message.tool_calls:
-      return 0.0
-    (call,) = message.tool_calls
-    number = json.loads(call.function.arguments).get('number')
-    if number == task['number']:
-      return 1.0
-    if isinstance(number, int) and low <= number <= high:
-      low, high = (
-          (number + 1, high) if number < task['number'] else (low, number - 1)
-      )
-    messages.append({
-        'role': 'tool',
-        'tool_call_id': call.id,
-        'content': f'{low} to {high}',
-    })
-  return 0.0
+      break
+    for call in message.tool_calls:
+      given = json.loads(call.function.arguments)
+      messages.append({
+          'role': 'tool',
+          'tool_call_id': call.id,
+          'content': str(given['a'] * given['b']),
+      })
+  right = task['count'] * task['price']
+  return float((messages[-1].get('content') or '') == f'They cost {right}.')
 
 
-def wander(messages, task, seed):
-  """Any number of what is left, as somebody guesses who does not count."""
-  low, high = map(int, re.findall(r'\d+', messages[-1]['content']))
-  number = random.Random(f'{seed} {task} {messages}').randint(low, high)
-  return {'name': 'guess', 'arguments': {'number': number}}
+def answer(messages, task, seed):
+  """The call, and then the price."""
+  del seed
+  if messages[-1]['role'] == 'tool':
+    return f'They cost {messages[-1]["content"]}.'
+  arguments = {'a': task['count'], 'b': task['price']}
+  return {'name': 'multiply', 'arguments': arguments}
