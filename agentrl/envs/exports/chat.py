@@ -77,12 +77,18 @@ class Chat:
     return result.observation
 
 
-def checked(spec: EnvSpec, format: str, horizon: int) -> str:
-  """The instructions of a policy that plays `horizon` turns in `format`.
+def instructions(spec: EnvSpec, format: str, style: str, horizon: int) -> str:
+  """What a policy is told that plays `horizon` turns in `format`; may be empty.
+
+  Args:
+    spec: under its options.
+    format: name of an action format.
+    style: as `agent.instructions` of a config.
+    horizon: turns, at most.
 
   Raises:
-    ConfigError: either is of no use here.
+    ConfigError: one of them is of no use here.
   """
   if horizon < 1:
     raise ConfigError(f'horizon={horizon} is no number of turns.')
-  return spec.instructions(format, 'full')
+  return spec.instructions(format, style)

@@ -23,7 +23,8 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from agentrl import envs
 from agentrl.envs.base import Env
-from agentrl.envs.exports.chat import Chat, checked
+from agentrl.envs.exports import chat
+from agentrl.envs.exports.chat import Chat
 from agentrl.envs.spec import EnvSpec
 from agentrl.errors import ConfigError
 
@@ -36,6 +37,7 @@ def environment(
     env: str,
     split: str = 'test',
     format: str = 'react',
+    instructions: str = 'full',
     horizon: int = 30,
     options: str | Mapping[str, Any] = '{}',
 ) -> Task:
@@ -45,6 +47,7 @@ def environment(
     env: a name of `envs.ENVS`, or `module:SPEC`, `FILE.py:SPEC` of your own.
     split: 'train', 'dev' or 'test'.
     format: how the model writes its actions, as `agent.format` of a config.
+    instructions: as `agent.instructions` of a config.
     horizon: turns of an episode, at most.
     options: of the environment, as JSON or as they are.
 
@@ -57,14 +60,14 @@ def environment(
   except ValueError as error:
     raise ConfigError(f'options={options!r} is no JSON: {error}') from error
   spec = envs.get(env).under(**given)
-  checked(spec, format, horizon)
+  words = chat.instructions(spec, format, instructions, horizon)
   samples = [
       Sample(input=f'{spec.name}, task {x}', id=x, metadata={'task_id': x})
       for x in spec.tasks(split, **given)
   ]
   return Task(
       dataset=MemoryDataset(samples, name=f'{spec.name}-{split}'),
-      solver=play(spec, given, format, horizon),
+      solver=play(spec, given, words, format, horizon),
       scorer=outcome(),
       name=spec.name,
   )
@@ -72,13 +75,18 @@ def environment(
 
 @solver
 def play(
-    spec: EnvSpec, options: Mapping[str, Any], format: str, horizon: int
+    spec: EnvSpec,
+    options: Mapping[str, Any],
+    words: str,
+    format: str,
+    horizon: int,
 ) -> Solver:
   """The solver: plays an episode of the sample's task.
 
   Args:
     spec: of the environment, under its options.
     options: of the environment.
+    words: the instructions.
     format: name of an action format.
     horizon: turns of an episode, at most.
   """
@@ -91,22 +99,20 @@ def play(
   async def episode(
       env: Env, state: TaskState, generate: Generate
   ) -> dict[str, Any]:
-    chat = Chat(env, spec, format, horizon)
+    talk = Chat(env, spec, format, horizon)
     # Replicas of an epoch are other draws of what the task leaves to chance.
     said = await anyio.to_thread.run_sync(
-        chat.begin, state.metadata['task_id'], state.epoch
+        talk.begin, state.metadata['task_id'], state.epoch
     )
-    state.messages = [
-        ChatMessageSystem(content=spec.instructions(format, 'full')),
-        ChatMessageUser(content=said),
-    ]
-    while not chat.over:
+    told = [ChatMessageSystem(content=words)] if words else []
+    state.messages = [*told, ChatMessageUser(content=said)]
+    while not talk.over:
       await generate(state)
       said = await anyio.to_thread.run_sync(
-          chat.answer, state.output.completion
+          talk.answer, state.output.completion
       )
       state.messages.append(ChatMessageUser(content=said))
-    return chat.outcome
+    return talk.outcome
 
   async def solve(state: TaskState, generate: Generate) -> TaskState:
     made = await anyio.to_thread.run_sync(factory)

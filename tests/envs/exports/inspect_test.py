@@ -70,6 +70,16 @@ def test_the_expert_gets_what_it_gets_elsewhere(tmp_path):
   assert means == {'success': 0.5, 'return': 0.5}
 
 
+def test_a_policy_is_told_as_it_was_trained(tmp_path):
+  log = evaluate(['x'], tmp_path, 1, horizon=1, instructions='compact')
+  told = envs.get('textcraft').instructions('react', 'compact')
+  assert log.samples[0].messages[0].text == told
+  log = evaluate(
+      ['x'], tmp_path, 1, horizon=1, instructions='compact', format='plain'
+  )
+  assert log.samples[0].messages[0].role == 'user'  # as in training
+
+
 def test_an_environment_that_fails_is_an_error_and_no_score(tmp_path):
   path = tmp_path / 'broken.py'
   path.write_text("""
@@ -98,6 +108,7 @@ SPEC = dataclasses.replace(
         ({'env': 'chess'}, "Unknown environment 'chess'"),
         ({'options': '{'}, 'is no JSON'),
         ({'options': {'depth': 1}}, 'no option depth'),
+        ({'instructions': 'no_such:WORDS'}, 'no_such'),
         ({'horizon': 0}, 'horizon=0 is no number of turns'),
         ({'format': 'nonesuch'}, 'nonesuch'),
     ],

@@ -150,7 +150,10 @@ def test_a_limit_of_verifiers_ends_an_episode(tmp_path):
       tmp_path,
       lambda messages: known[messages[-1]['content']],
       *('-n', '1', '--env.agent.max-turns', '2'),
+      instructions='compact',
   )
+  told = envs.get('textcraft').instructions('react', 'compact')
+  assert episode['task']['data']['system_prompt'] == told
   assert done.returncode == 0, done.stderr
   (trace,) = episode['traces']
   assert trace['metrics'] == {'success': 0.0, 'turns': 2.0}

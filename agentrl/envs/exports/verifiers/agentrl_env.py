@@ -22,7 +22,8 @@ import verifiers.v1 as vf
 from agentrl import envs
 from agentrl.envs.adapters.verifiers_child.agentrl_chat import ChatHarness
 from agentrl.envs.base import EnvFactory
-from agentrl.envs.exports.chat import Chat, checked
+from agentrl.envs.exports import chat
+from agentrl.envs.exports.chat import Chat
 from agentrl.envs.spec import EnvSpec
 
 __all__ = ['ChatHarness', 'Tasks', 'Episodes']
@@ -50,6 +51,8 @@ class TasksConfig(vf.TasksetConfig):
   """'train', 'dev' or 'test'."""
   format: str = 'react'
   """How the model writes its actions, as `agent.format` of a config."""
+  instructions: str = 'full'
+  """As `agent.instructions` of a config."""
   options: dict[str, Any] = {}
   """Of the environment, as JSON."""
 
@@ -70,13 +73,13 @@ class Tasks(vf.Taskset[Task, TasksConfig]):
     """
     config = self.config
     spec = config.spec
-    instructions = checked(spec, config.format, 1)
+    words = chat.instructions(spec, config.format, config.instructions, 1)
     for task_id in spec.tasks(config.split, **config.options):
       yield Task(
           Data(
               name=f'{spec.name}, task {task_id}',
               task_id=task_id,
-              system_prompt=instructions,
+              system_prompt=words or None,
           ),
           config.task,
       )
@@ -116,19 +119,19 @@ class Episodes(vf.Env[EpisodesConfig]):
     async with self._free:
       env = self._factory.make()
       try:
-        chat = Chat(env, config.spec, config.format, self.config.horizon)
+        talk = Chat(env, config.spec, config.format, self.config.horizon)
         said = await asyncio.to_thread(
-            chat.begin, task.data.task_id, random.randrange(_SEEDS)
+            talk.begin, task.data.task_id, random.randrange(_SEEDS)
         )
         async with agents.agent.interaction(task) as interaction:
-          while not chat.over:
+          while not talk.over:
             segment = await interaction.turn(said)
             if segment.terminated:  # a limit of verifiers, or a failure
               break
-            said = await asyncio.to_thread(chat.answer, segment.last_reply)
-          interaction.trace.record_reward('return', chat.returned)
+            said = await asyncio.to_thread(talk.answer, segment.last_reply)
+          interaction.trace.record_reward('return', talk.returned)
           interaction.trace.record_metrics(
-              {'success': float(chat.success), 'turns': float(chat.turns)}
+              {'success': float(talk.success), 'turns': float(talk.turns)}
           )
       finally:
         await asyncio.to_thread(env.close)
