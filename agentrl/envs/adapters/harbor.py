@@ -38,7 +38,6 @@ from agentrl.types import StepResult
 
 BASH = Function(
     'bash',
-    forms=('bash {command}',),
     description=(
         'Runs a command of a shell. Files stay; each has a shell of its own.'
     ),
@@ -51,7 +50,6 @@ BASH = Function(
 )
 SUBMIT = Function(
     'submit',
-    forms=('submit',),
     description='Says that the task is done, and ends it.',
     schema={'type': 'object', 'properties': {}, 'additionalProperties': False},
 )
@@ -307,6 +305,16 @@ class Machines:
     self._folder.cleanup()
 
 
+def _call(action: str) -> tuple[str, dict[str, Any]] | None:
+  """Name and arguments of an action: a call, or its words; None: it is none."""
+  name, _, command = action.partition(' ')
+  if name == BASH.name and command.strip():
+    return name, {'command': command}
+  if action == SUBMIT.name:
+    return name, {}
+  return functions_lib.called(FUNCTIONS, action)
+
+
 class Harbor:
   """One task at a time; see `base.Env`."""
 
@@ -331,10 +339,10 @@ class Harbor:
     return self._text
 
   def step(self, action: str) -> StepResult:
-    try:
-      name, arguments = functions_lib.call_of(FUNCTIONS, action)
-    except ValueError:
+    call = _call(action)
+    if call is None:
       return self._say('This is no action. There are: bash COMMAND, submit.')
+    name, arguments = call
     if name == SUBMIT.name:
       return self._grade('You have submitted.')
     assert self._sandbox is not None  # since a reset
@@ -449,10 +457,11 @@ SPEC = EnvSpec(
     dialect=Dialect(success=lambda total: total >= 1.0),
     words=Words(
         full=(
-            'You work on a Linux machine by commands of a shell. Do the task,'
-            ' look at what you have done, and submit.'
+            'You work on a Linux machine: bash COMMAND runs a command of a'
+            ' shell, submit says that the task is done. Do the task, look at'
+            ' what you have done, and submit.'
         ),
-        compact='Do the task by commands, then submit.',
+        compact='Use the shell.',
     ),
     functions=FUNCTIONS,
     options={
