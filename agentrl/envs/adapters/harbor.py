@@ -407,7 +407,7 @@ class Harbor:
     for name in ('reward.json', 'reward.txt'):
       found = sandboxes.read(box, f'{_LOGS}/{name}')
       if found is not None:
-        return self._reward(found.decode(errors='replace'))
+        return self._reward(found)
     last = ' '.join(ran.output.split())[-300:]
     raise EnvFault(
         f'{task.folder}: its tests left no reward (exit {ran.code}): {last}'

@@ -99,10 +99,10 @@ class Image(Protocol):
     """
 
 
-def read(sandbox: Sandbox, path: str) -> bytes | None:
+def read(sandbox: Sandbox, path: str) -> str | None:
   """The file at `path` as the sandbox has it, or None; at most a megabyte."""
   ran = sandbox.run(f'head -c {_MOST_READ} {path} 2> /dev/null', _CONTROL_S)
-  return ran.output.encode() if ran.code == 0 else None
+  return ran.output if ran.code == 0 else None
 
 
 def find(name: str | None) -> str:
