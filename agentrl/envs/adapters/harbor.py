@@ -26,7 +26,7 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
-from agentrl.envs import functions as functions_lib
+from agentrl.envs import base, functions as functions_lib
 from agentrl.envs.adapters import sandboxes, task_files
 from agentrl.envs.adapters.sandboxes import Image, Limits, Sandbox
 from agentrl.envs.dialect import Dialect
@@ -284,11 +284,7 @@ class Machines:
       return sandboxes.ContainerImage.build(
           self._kind, task.dockerfile.parent, task.build_s
       )
-    if task.user not in (None, 'root', '0') or task.test_user not in (
-        None,
-        'root',
-        '0',
-    ):
+    if not {task.user, task.test_user} <= sandboxes.ROOT:
       raise ConfigError('it has users: that needs docker or podman.')
     if not task.dockerfile.exists():
       raise ConfigError('it has no Dockerfile: that needs docker or podman.')
@@ -325,10 +321,7 @@ class Harbor:
 
   def reset(self, task_id: int, seed: int) -> str:
     del seed  # a machine begins as its image
-    if not 0 <= task_id < len(self._tasks):
-      raise EnvError(
-          f'harbor has no task {task_id}; ids are 0 to {len(self._tasks) - 1}.'
-      )
+    base.check_task('harbor', task_id, len(self._tasks))
     self.close()
     self._sandbox = self._start(task_id)
     self._task, self._commands = self._tasks[task_id], 0

@@ -28,7 +28,7 @@ from typing import Any
 from absl import logging
 
 from agentrl import plugins
-from agentrl.envs import functions as functions_lib
+from agentrl.envs import base, functions as functions_lib
 from agentrl.envs.adapters import task_files
 from agentrl.envs.adapters.task_files import Task
 from agentrl.envs.dialect import Dialect
@@ -227,10 +227,7 @@ class Mcp:
 
   def reset(self, task_id: int, seed: int) -> str:
     del seed  # what a server leaves to chance is its own
-    if not 0 <= task_id < len(self._tasks):
-      raise EnvError(
-          f'mcp has no task {task_id}; ids are 0 to {len(self._tasks) - 1}.'
-      )
+    base.check_task('mcp', task_id, len(self._tasks))
     self.close()
     self._session = self._connect()
     if as_functions(self._session.tools) != tuple(self._functions):

@@ -22,6 +22,7 @@ from agentrl.errors import ConfigError, EnvError, EnvFault
 
 ENGINES = ('docker', 'podman')
 NAMESPACE = 'bubblewrap'
+ROOT = {None, 'root', '0'}  # the names of a namespace's one user
 _ASK_S = 20.0  # of an engine, whether it runs
 _CONTROL_S = 120.0  # of an engine, for what is no command of a policy
 _LONGEST_S = 6 * 3600  # a container ends by itself if nobody is left to end it
@@ -45,7 +46,7 @@ class Ran(NamedTuple):
 
 
 class Limits(NamedTuple):
-  """What a sandbox may use.
+  """Bounds of a sandbox.
 
   Attributes:
     cpus: processors, None: all. A namespace has all.
@@ -87,7 +88,7 @@ class Sandbox(Protocol):
 
 
 class Image(Protocol):
-  """What sandboxes of a task begin as."""
+  """The beginning of all sandboxes of a task."""
 
   def start(
       self, workdir: str | None, env: Mapping[str, str], limits: Limits
@@ -254,7 +255,7 @@ class Namespace:
       user: str | None = None,
       more: Sequence[str] = (),
   ) -> Ran:
-    if user not in (None, 'root', '0'):
+    if user not in ROOT:
       raise EnvFault(f'A namespace has no user {user!r}.')
     limits = f'ulimit -f {_MOST_BYTES // 1024}'
     if self._memory_mb is not None:

@@ -78,7 +78,7 @@ class Chat:
 
 
 def instructions(spec: EnvSpec, format: str, style: str, horizon: int) -> str:
-  """What a policy is told that plays `horizon` turns in `format`; may be empty.
+  """The words for a policy that plays `horizon` turns in `format`; may be empty.
 
   Args:
     spec: under its options.

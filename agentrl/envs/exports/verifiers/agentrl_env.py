@@ -50,15 +50,15 @@ class TasksConfig(vf.TasksetConfig):
   split: str = 'test'
   """'train', 'dev' or 'test'."""
   format: str = 'react'
-  """How the model writes its actions, as `agent.format` of a config."""
+  """Form of the model's actions, as `agent.format` of a config."""
   instructions: str = 'full'
   """As `agent.instructions` of a config."""
   options: dict[str, Any] = {}
-  """Of the environment, as JSON."""
+  """The environment's own, as JSON."""
 
   @property
   def spec(self) -> EnvSpec:
-    """Of the environment, under its options."""
+    """The environment's specification, under its options."""
     return envs.get(self.env).under(**self.options)
 
 
@@ -86,7 +86,7 @@ class Tasks(vf.Taskset[Task, TasksConfig]):
 
 
 class EpisodesConfig(vf.EnvConfig):
-  """Who plays, and for how long."""
+  """The player, and how long it plays."""
 
   agent: vf.AgentConfig = vf.AgentConfig(runtime={'type': 'subprocess'})
   horizon: int = pydantic.Field(30, ge=1)
