@@ -44,6 +44,13 @@ GEMMA = dict(
     scale_embeddings=True,
     hidden_act='gelu_pytorch_tanh',
 )
+LINEAR = dict(
+    linear_kernel=4,
+    linear_key_heads=2,
+    linear_value_heads=4,
+    linear_key_dim=6,
+    linear_value_dim=8,
+)
 EXPERTS = dict(num_experts=4, num_experts_per_token=2, moe_intermediate_size=8)
 # `max_tokens` of microbatches of one packed row, the shape that all tests share.
 ROW = 64
@@ -87,7 +94,20 @@ def stack_layers(params):
   )
   count = sum(name.startswith('layers_') for name in params)
   layers = [turned.pop(f'layers_{i}') for i in range(count)]
-  return turned | {'layers': jax.tree.map(lambda *xs: jnp.stack(xs), *layers)}
+  kinds = [jax.tree.structure(layer) for layer in layers]
+  period = next(
+      n
+      for n in range(1, count + 1)
+      if count % n == 0 and kinds == kinds[:n] * (count // n)
+  )
+  places = [
+      jax.tree.map(lambda *xs: jnp.stack(xs), *layers[i::period])
+      for i in range(period)
+  ]
+  if period == 1:
+    return turned | {'layers': places[0]}
+  names = [f'block_{i}_of_{period}' for i in range(period)]
+  return turned | {'layers': dict(zip(names, places, strict=True))}
 
 
 def version_params(version):

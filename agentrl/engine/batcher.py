@@ -268,6 +268,8 @@ class Batcher:
           None if likeliest is None else [x[:, row] for x in likeliest],
       )
       self._table.append(slot, start, taken)
+      if len(taken) < count:
+        self._table.spoil(slot)
       self._sampled += len(taken)
       # All but the last token of a sequence that decodes are in the cache.
       sequence.filled = len(sequence.tokens) - 1
@@ -300,7 +302,9 @@ class Batcher:
     They differ from a prefill's in the last bits, so that what a request gets
     would depend on whether such entries were still there.
     """
-    if not self._model_runner.deterministic:
+    if self._model_runner.deterministic:
+      self._table.spoil(slot)
+    else:
       self._table.set_filled(slot, filled)
 
   def stats(self) -> dict[str, Any]:

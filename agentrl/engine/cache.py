@@ -9,6 +9,11 @@ A request may use the entries of any slot, parked or running, up to the first
 token that differs. It takes a parked slot over when it goes on exactly where
 that slot ends; else it gets a slot of its own and a copy of the shared part, so
 the samples of a group share one prefill and none disturbs another.
+
+What a layer of linear attention remembers is that of the whole slot (`whole`).
+Such a slot is shared as it is or not at all: with requests that go on where it
+ends, as an episode's next turn does, and the other samples of a group do until
+the first has been given a token.
 """
 
 import dataclasses
@@ -42,9 +47,25 @@ class SlotTable:
   ones unshareable to their end: their entries mix old weights with new.
   """
 
-  def __init__(self, num_slots: int, max_len: int, *, alignment: int = 1):
+  def __init__(
+      self,
+      num_slots: int,
+      max_len: int,
+      *,
+      alignment: int = 1,
+      whole: bool = False,
+  ):
+    """All slots are free.
+
+    Args:
+      num_slots: rows of the cache.
+      max_len: positions of a slot.
+      alignment: entries are shared in multiples of it.
+      whole: whether a slot's entries are shared all together or not at all.
+    """
     self.num_slots = num_slots
-    self._alignment = alignment  # entries are shared in multiples of it
+    self._alignment = alignment
+    self._whole = whole
     self._tokens = np.zeros((num_slots, max_len), np.int32)
     # Entries [0, filled) are computed; [filled, planned) will be, by the owner.
     self._filled = np.zeros(num_slots, np.int64)
@@ -73,10 +94,10 @@ class SlotTable:
     ids = np.asarray(tokens, np.int32)
     usable = self._shareable & np.array([s == salt for s in self._salts])
     agree = self._agreement(ids[:limit], usable)
-    present = self._align(np.minimum(agree, self._filled))
+    present = self._shareable_part(agree, self._filled)
     best = int(present.argmax())
     shared = int(present[best])
-    if int(self._align(np.minimum(agree, self._planned)).max()) > shared:
+    if int(self._shareable_part(agree, self._planned).max()) > shared:
       return None
     extends = shared and shared == self._filled[best]
     slot: int | None
@@ -101,6 +122,13 @@ class SlotTable:
 
   def _align(self, sizes):
     return sizes - sizes % self._alignment
+
+  def _shareable_part(self, agree: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """`[num_slots]` entries that may be shared of `sizes`, where tokens agree."""
+    if self._whole:
+      aligned = sizes == self._align(sizes)
+      return np.where((agree >= sizes) & aligned, sizes, 0)
+    return self._align(np.minimum(agree, sizes))
 
   def _agreement(self, tokens: np.ndarray, usable: np.ndarray) -> np.ndarray:
     """`[num_slots]` tokens on which each slot agrees, computed or planned."""
@@ -134,10 +162,18 @@ class SlotTable:
     self._filled[slot] = filled
     self._planned[slot] = max(filled, self._planned[slot])
 
+  def spoil(self, slot: int) -> None:
+    """Notes that a slot has gone beyond its entries: it is not shared whole."""
+    if self._whole:
+      self._shareable[slot] = False
+
   def release(self, slot: int) -> None:
     """Parks a running slot, or frees it if nothing in it can be shared."""
     # The rest could not be shared, and a request that continues takes the slot.
-    self._filled[slot] = self._align(self._filled[slot])
+    aligned = self._align(self._filled[slot])
+    if self._whole and aligned < self._filled[slot]:
+      self.spoil(slot)
+    self._filled[slot] = aligned
     keep = self._shareable[slot] and self._filled[slot] > 0
     self._state[slot] = PARKED if keep else FREE
     self._planned[slot] = self._filled[slot]

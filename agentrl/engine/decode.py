@@ -3,7 +3,9 @@
 The cache holds one row a slot; a dispatch works on a few slots and on no more
 positions than they use. So each function copies its slots' rows into a compact
 working cache `[B, kv_heads, length, head_dim]`, runs on that, and writes the
-new entries back. Slots that wait for their next turn cost nothing, active ones
+new entries back. What a layer of linear attention remembers has no positions: it
+is copied whole, and tokens that pad a chunk, or a row that is done, leave it as
+it is. Slots that wait for their next turn cost nothing, active ones
 may lie anywhere, and the number of compiled programs is bounded by the buckets
 of B and length.
 
@@ -15,6 +17,7 @@ read junk and their writes are dropped.
 """
 
 import functools
+from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, cast
 
 import jax
@@ -24,6 +27,7 @@ from agentrl.engine import logit_processors, sampling
 from agentrl.engine.logit_processors import LogitArrays
 from agentrl.engine.request import MAX_TOP_LOGPROBS
 from agentrl.engine.sampling import Array
+from agentrl.models.linear_attention import Recurrent
 from agentrl.models.transformer import KVCache, Transformer
 
 # Most tokens that one dispatch of `decode` samples for a row.
@@ -140,7 +144,11 @@ def _extend(module, params, cache, scratch, chunk):
   # Position `length` is outside the working cache, where writes are dropped.
   positions = jnp.where(real, chunk.starts[:, None] + index, length)
   hidden, work, _ = module.apply(
-      {'params': params}, chunk.tokens, positions, cache=work
+      {'params': params},
+      chunk.tokens,
+      positions,
+      real.astype(jnp.int32),
+      cache=work,
   )
   return hidden, _write_back(cache, work, chunk.slots, positions), work
 
@@ -192,7 +200,11 @@ def _decode(
     # which nothing past their count is written back.
     positions = rows.positions + step
     hidden, work, _ = module.apply(
-        {'params': params}, tokens[:, None], positions[:, None], cache=work
+        {'params': params},
+        tokens[:, None],
+        positions[:, None],
+        (~done)[:, None].astype(jnp.int32),
+        cache=work,
     )
     logits = module.apply({'params': params}, hidden[:, 0], method='unembed')
     if seen is not None:
@@ -255,15 +267,39 @@ def _copy(
     rows = _gather_rows(layer, sources, length)
     return layer.at[targets, :, :length].set(rows, mode='drop')
 
-  return jax.tree.map(copy, cache)
+  def copy_whole(layer):
+    rows = jnp.take(layer, sources, axis=0, mode='clip')
+    return layer.at[targets].set(rows, mode='drop')
+
+  return _map_layers(copy, copy_whole, cache)
+
+
+def _map_layers(
+    of_positions: Callable[..., jax.Array],
+    whole: Callable[..., jax.Array],
+    *caches: KVCache,
+) -> KVCache:
+  """Maps arrays of entries at positions, and those that have no positions."""
+  return tuple(
+      jax.tree.map(
+          whole if isinstance(layers[0], Recurrent) else of_positions, *layers
+      )
+      for layers in zip(*caches, strict=True)
+  )
 
 
 def _length(scratch: KVCache) -> int:
-  return scratch[0][0].shape[2]
+  # Some layer has positions, see the config.
+  keys = next(x for x in scratch if not isinstance(x, Recurrent))[0]
+  return keys.shape[2]
 
 
 def _gather(cache: KVCache, slots: jax.Array, length: int) -> KVCache:
-  return jax.tree.map(lambda x: _gather_rows(x, slots, length), cache)
+  return _map_layers(
+      lambda x: _gather_rows(x, slots, length),
+      lambda x: jnp.take(x, slots, axis=0, mode='clip'),
+      cache,
+  )
 
 
 def _gather_rows(layer: jax.Array, slots: jax.Array, length: int) -> jax.Array:
@@ -302,4 +338,7 @@ def _write_back(
     targets = jnp.where(inside, positions, layer.shape[2])
     return layer.at[slots[:, None], :, targets].set(entries, mode='drop')
 
-  return jax.tree.map(write, cache, work)
+  def write_whole(layer, new):
+    return layer.at[slots].set(new, mode='drop')
+
+  return _map_layers(write, write_whole, cache, work)

@@ -79,7 +79,10 @@ class Engine:
         deterministic=options.deterministic,
     )
     self._table = SlotTable(
-        options.slots, options.max_len, alignment=self._model_runner.alignment
+        options.slots,
+        options.max_len,
+        alignment=self._model_runner.alignment,
+        whole=any(config.linear_layers),
     )
     core = EngineCore(
         self._model_runner,

@@ -68,14 +68,17 @@ class WeightFiles:
       raise ValueError(
           f'No weight is called {name!r}; one that is: {next(iter(table))!r}.'
       )
-    parts = [self._read(*place)[:rows] for place in table[name]]
-    return np.concatenate(parts)[:rows].tolist()
+    parts = [self._read(*place) for place in table[name]]
+    return np.concatenate(parts)[:rows].tolist()  # rows may be negative
 
   def _read(self, tensor: names.Tensor, index: tuple[int, ...]) -> np.ndarray:
     """A parameter in use, in the file's orientation, as float32."""
     value = self._current()
-    for key in tensor.path:
-      value = value[f'layers_{index[0]}' if key == 'layers' else key]
+    path = tensor.path
+    if tensor.stacked:
+      path = (f'layers_{tensor.layer(index[0])}', *tensor.path_in_layer)
+    for key in path:
+      value = value[key]
     # The engine's matrices lie as the file's, but for those of experts.
     if tensor.per_expert:
       value = value[index[1]].T

@@ -45,8 +45,7 @@ def make_traits(config: TransformerConfig) -> Traits:
   types = np.array(c.layer_types or (FULL,) * c.num_layers)
   rotation: rotary.Rotation | None = None
   window: jax.Array | None = None
-  if c.layer_types is not None:
-    assert c.sliding_window is not None  # a layer slides, see the config
+  if c.sliding_window is not None:
     windows = np.where(types == SLIDING, c.sliding_window, _NO_WINDOW)
     window = jnp.asarray(windows, jnp.int32)
   if c.rope_layers is not None or c.rope_local_theta is not None:
@@ -93,13 +92,19 @@ class Attention(nn.Module):
     dense = functools.partial(Dense, dtype=self.dtype, out_first=self.out_first)
 
     def project(heads, name):
-      out = dense(heads * c.head_dim, bias=c.qkv_bias, name=name)(x)
+      columns = heads * c.head_dim
+      if c.attention_gate and name == 'q':
+        columns *= 2
+      out = dense(columns, bias=c.qkv_bias, name=name)(x)
       if c.qk_norm == ALL_HEADS and name != 'v':
         out = norm(c, f'{name}_norm')(out)
-      return out.reshape(*places.shape, heads, c.head_dim)
+      return out.reshape(*places.shape, heads, -1)
 
     queries, keys = project(c.num_heads, 'q'), project(c.num_kv_heads, 'k')
     values = project(c.num_kv_heads, 'v')
+    gate = None
+    if c.attention_gate:
+      queries, gate = jnp.split(queries, 2, axis=-1)
     if c.qk_norm == EACH_HEAD:
       queries, keys = norm(c, 'q_norm')(queries), norm(c, 'k_norm')(keys)
     rotation = traits.rotation
@@ -146,6 +151,8 @@ class Attention(nn.Module):
       )
       out = attention.cached(queries, *cache, positions, **options)
     out = out.reshape(*x.shape[:-1], c.num_heads * c.head_dim)
+    if gate is not None:
+      out = out * nn.sigmoid(gate.reshape(out.shape))
     out = sharding.place_activations(out, mesh.TENSOR)
     return dense(c.hidden_size, bias=c.o_bias, name='o')(out), cache
 

@@ -10,6 +10,8 @@ from flax import linen as nn
 from agentrl.models import rotary
 
 FULL, SLIDING = 'full_attention', 'sliding_attention'
+LINEAR = 'linear_attention'
+LAYER_TYPES = (FULL, SLIDING, LINEAR)
 # Places of the norms of queries and keys: each head by itself, before or after
 # it is rotated; or all heads of a token as one vector, before.
 EACH_HEAD, ROTATED, ALL_HEADS = 'head', 'rotated_head', 'all_heads'
@@ -38,7 +40,14 @@ class TransformerConfig:
     rope_layers: for each layer, whether it rotates at all (SmolLM3 leaves every
       fourth alone, arXiv:2501.18795); None: all do.
     sliding_window: how many tokens a sliding layer sees, its own included.
-    layer_types: for each layer, FULL or SLIDING; None: all are FULL.
+    layer_types: for each layer, FULL, SLIDING or LINEAR (a gated delta rule in
+      place of attention, arXiv:2412.06464); None: all are FULL.
+    linear_kernel: tokens that the convolution of a LINEAR layer sees; this and
+      what follows are 0 without such layers.
+    linear_key_heads: its heads of queries and keys.
+    linear_value_heads: its heads of values, a multiple of the former.
+    linear_key_dim: size of one of these heads.
+    linear_value_dim: size of one of those.
     rope_interleaved: whether rotations pair neighbouring dimensions (GLM);
       False: dimension i and the one half a rotation behind it.
     partial_rotary_factor: part of a head's dimensions, from the first on, that
@@ -47,6 +56,8 @@ class TransformerConfig:
       None: by that of head_dim.
     attention_multiplier: attention scores are multiplied by it instead
       (Granite); None: they are not.
+    attention_gate: whether sigmoids scale attention's result, from as many more
+      columns of the queries' matrix, head by head (Qwen3-Next, arXiv:2505.06708).
     qkv_bias: whether queries, keys and values have biases (Qwen2).
     o_bias: whether attention's result has one.
     mlp_bias: whether the products of the MLP have; with experts, also the router.
@@ -91,10 +102,16 @@ class TransformerConfig:
   rope_layers: tuple[bool, ...] | None = None
   sliding_window: int | None = None
   layer_types: tuple[str, ...] | None = None
+  linear_kernel: int = 0
+  linear_key_heads: int = 0
+  linear_value_heads: int = 0
+  linear_key_dim: int = 0
+  linear_value_dim: int = 0
   rope_interleaved: bool = False
   partial_rotary_factor: float = 1.0
   query_pre_attn_scalar: float | None = None
   attention_multiplier: float | None = None
+  attention_gate: bool = False
   qkv_bias: bool = False
   o_bias: bool = False
   mlp_bias: bool = False
@@ -182,10 +199,11 @@ class TransformerConfig:
 
   def _check_layers(self):
     for kind in self.layer_types or ():
-      if kind not in (FULL, SLIDING):
+      if kind not in LAYER_TYPES:
         raise ValueError(
-            f'Unknown layer type {kind!r}; known: {FULL}, {SLIDING}.'
+            f'Unknown layer type {kind!r}; known: {", ".join(LAYER_TYPES)}.'
         )
+    self._check_linear()
     slides = SLIDING in (self.layer_types or ())
     if slides and (self.sliding_window or 0) < 1:
       raise ValueError(
@@ -198,6 +216,30 @@ class TransformerConfig:
             f'{name}={getattr(self, name)} acts on no layer; put {SLIDING} into'
             f' layer_types or leave {name} out.'
         )
+
+  def _check_linear(self):
+    names = [
+        field.name
+        for field in dataclasses.fields(self)
+        if field.name.startswith('linear_')
+    ]
+    sizes = {name: getattr(self, name) for name in names}
+    kinds = set(self.layer_types or ())
+    if LINEAR not in kinds:
+      if any(sizes.values()):
+        raise ValueError(f'{sizes} act on no layer; leave them out.')
+      return
+    if kinds == {LINEAR}:
+      raise ValueError(
+          f'All layers are {LINEAR}; at least one has to see single tokens.'
+      )
+    if min(sizes.values()) < 1:
+      raise ValueError(f'layer_types has {LINEAR}: {sizes} must be positive.')
+    if self.linear_value_heads % self.linear_key_heads:
+      raise ValueError(
+          f'{self.linear_value_heads} heads of values do not divide over'
+          f' {self.linear_key_heads} of keys in {LINEAR} layers.'
+      )
 
   def _check_experts(self):
     sizes = (self.num_experts_per_token, self.moe_intermediate_size)
@@ -213,6 +255,30 @@ class TransformerConfig:
           ' num_experts and a moe_intermediate_size, got'
           f' {self.num_experts_per_token} and {self.moe_intermediate_size}.'
       )
+
+  @property
+  def linear_layers(self) -> tuple[bool, ...]:
+    """For each layer, whether it is LINEAR: these have other parameters."""
+    kinds = self.layer_types or (FULL,) * self.num_layers
+    return tuple(kind == LINEAR for kind in kinds)
+
+  @property
+  def period(self) -> int:
+    """The fewest layers of which all are repetitions, in their parameters."""
+    linear = self.linear_layers
+    return next(
+        n
+        for n in range(1, len(linear) + 1)
+        if len(linear) % n == 0 and linear == linear[:n] * (len(linear) // n)
+    )
+
+  @property
+  def linear_columns(self) -> int:
+    """Queries, keys and values of a LINEAR layer in one vector."""
+    return (
+        2 * self.linear_key_heads * self.linear_key_dim
+        + self.linear_value_heads * self.linear_value_dim
+    )
 
   @property
   def rotary_dim(self) -> int:
@@ -235,18 +301,39 @@ class TransformerConfig:
   def num_params(self) -> int:
     """Parameters; a tied head counts once, and every expert."""
     width = self.hidden_size
-    q, kv = (n * self.head_dim for n in (self.num_heads, self.num_kv_heads))
-    layer = 2 * width * (q + kv)  # projections
-    layer += 2 * width * (self.pre_norms + self.post_norms)
+    attention, linear = self._attention_params, self._linear_params
+    rest = 2 * width * (self.pre_norms + self.post_norms)
     size = self.intermediate_size
     if self.num_experts:
       size = self.moe_intermediate_size * self.num_experts
-      layer += (width + self.mlp_bias) * self.num_experts
-    layer += 3 * width * size
-    layer += (q + 2 * kv) * self.qkv_bias + width * self.o_bias
-    layer += (2 * size + width * max(1, self.num_experts)) * self.mlp_bias
-    layer += self.num_heads * self.attention_sinks
-    heads = q + kv if self.qk_norm == ALL_HEADS else 2 * self.head_dim
-    layer += heads * (self.qk_norm is not None)
+      rest += (width + self.mlp_bias) * self.num_experts
+    rest += 3 * width * size
+    rest += (2 * size + width * max(1, self.num_experts)) * self.mlp_bias
     embeddings = self.vocab_size * (1 if self.tie_embeddings else 2)
-    return self.num_layers * layer + width * (embeddings + 1)
+    return (
+        sum(linear if kind else attention for kind in self.linear_layers)
+        + self.num_layers * rest
+        + width * (embeddings + 1)
+    )
+
+  @property
+  def _attention_params(self) -> int:
+    width = self.hidden_size
+    q, kv = (n * self.head_dim for n in (self.num_heads, self.num_kv_heads))
+    columns = q * (1 + self.attention_gate) + 2 * kv
+    count = width * (columns + q)  # projections
+    count += columns * self.qkv_bias + width * self.o_bias
+    count += self.num_heads * self.attention_sinks
+    heads = q + kv if self.qk_norm == ALL_HEADS else 2 * self.head_dim
+    return count + heads * (self.qk_norm is not None)
+
+  @property
+  def _linear_params(self) -> int:
+    heads, size = self.linear_value_heads, self.linear_value_dim
+    columns = self.linear_columns + 2 * heads * size + 2 * heads
+    return (
+        self.hidden_size * columns
+        + self.linear_kernel * self.linear_columns
+        + 2 * heads
+        + size
+    )

@@ -5,7 +5,7 @@ and A [in, rank] and B [rank, out] are trained. No gradient of the size of W is
 ever made, and the optimizer has no state for it.
 
 An adapter is a tree parallel to the decoder's parameters in the trainer's
-layout, with `{'a': [L, in, rank], 'b': [L, rank, out]}` where those have
+layout (`transformer`), with `{'a': [L, in, rank], 'b': [L, rank, out]}` where those have
 `{'kernel': [L, in, out]}`. The decoder reads it as the collection 'lora', beside
 its 'params'; without one, it is the same program as ever.
 """
@@ -17,13 +17,16 @@ import jax.numpy as jnp
 from flax import struct
 
 from agentrl.models.options import Lora
+from agentrl.models.transformer import place_name, split_places
 
 Params = Any
 Adapter = Any
 
 # Where the projections of `LORA_TARGETS` are.
-BLOCKS = dict.fromkeys('qkvo', 'attention') | dict.fromkeys(
-    ('gate', 'up', 'down'), 'mlp'
+BLOCKS = (
+    dict.fromkeys('qkvo', 'attention')
+    | dict.fromkeys(('gate', 'up', 'down'), 'mlp')
+    | dict.fromkeys(('in_qkv', 'in_z', 'out'), 'attention')
 )
 
 
@@ -33,23 +36,31 @@ def init(lora: Lora, params: Params, key: jax.Array) -> Adapter:
   A is uniform in [-in^-0.5, in^-0.5], as peft draws it.
 
   Args:
-    lora: of rank 1 at least; the decoder has its targets.
+    lora: of rank 1 at least; some layers of the decoder have its targets.
     params: of the decoder, trainer layout; only their shapes are read.
     key: of A.
   """
-  adapter: dict[str, dict[str, Any]] = {}
+  adapter: Adapter = {}
   keys = jax.random.split(key, len(lora.projections))
-  for name, own in zip(lora.projections, keys, strict=True):
-    block = BLOCKS[name]
-    layers, rows, columns = params['layers'][block][name]['kernel'].shape
-    bound = rows**-0.5
-    adapter.setdefault(block, {})[name] = {
-        'a': jax.random.uniform(
-            own, (layers, rows, lora.rank), minval=-bound, maxval=bound
-        ),
-        'b': jnp.zeros((layers, lora.rank, columns)),
-    }
-  return {'layers': adapter}
+  for place, period, stack in split_places(params['layers']):
+    own = adapter
+    if period > 1:
+      own = adapter.setdefault(place_name(place, period), {})
+      keys = jax.vmap(lambda k, n=place: jax.random.fold_in(k, n))(keys)
+    for name, key in zip(lora.projections, keys, strict=True):
+      block = BLOCKS[name]
+      if name not in stack[block]:
+        continue  # of the other kind of layers
+      layers, rows, columns = stack[block][name]['kernel'].shape
+      bound = rows**-0.5
+      own.setdefault(block, {})[name] = {
+          'a': jax.random.uniform(
+              key, (layers, rows, lora.rank), minval=-bound, maxval=bound
+          ),
+          'b': jnp.zeros((layers, lora.rank, columns)),
+      }
+  # Of a place without any nothing is left.
+  return {'layers': {name: tree for name, tree in adapter.items() if tree}}
 
 
 @struct.dataclass

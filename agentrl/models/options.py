@@ -9,7 +9,9 @@ from agentrl.fields import field, section, when, when_set
 TINY = ('tiny-1m', 'tiny-4m')
 DTYPES = ('float32', 'bfloat16')
 REMAT = ('none', 'dots', 'full')
-LORA_TARGETS = ('q', 'k', 'v', 'o', 'gate', 'up', 'down')
+_USUAL_TARGETS = ('q', 'k', 'v', 'o', 'gate', 'up', 'down')
+LINEAR_TARGETS = ('in_qkv', 'in_z', 'out')  # of layers of linear attention
+LORA_TARGETS = (*_USUAL_TARGETS, *LINEAR_TARGETS)
 
 _RANK = when_set(
     'model.lora.rank', 8, 'model.lora.rank=0 trains all parameters'
@@ -27,7 +29,7 @@ class Lora:
   # The scale is alpha / rank: the first updates do not depend on the rank.
   alpha: float = field(16.0, 'numerator of the scale', gt=0, acts_if=_RANK)
   targets: tuple[str, ...] = field(
-      LORA_TARGETS,
+      _USUAL_TARGETS,
       'projections with an adapter',
       one_of=LORA_TARGETS,
       acts_if=_RANK,

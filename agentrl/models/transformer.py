@@ -8,13 +8,16 @@ are stacked `[L, ...]` under `nn.scan`, so that compile time does not grow with
 depth; the engine's are one subtree a layer, because a scan copies weight
 slices and halves the speed of decoding on a CPU. `unstack_layers` goes from the
 first to the second and copies. In both a layer is traced once: what differs
-between layers is an argument (`Traits`).
+between layers is an argument (`Traits`). Layers of other parameters, of linear
+attention, are traced for themselves, and the scan is over the shortest period of
+layers, whose places (`place_name`) are stacked `[L / period, ...]`.
 
 The module returns hidden states. `unembed` turns them into logits, so that a
 caller who needs few of them, or needs them in chunks, does not pay for all.
 """
 
 import functools
+import re
 import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -28,6 +31,11 @@ from agentrl.batch import SharedPrefix
 from agentrl.models.attention import Attention, make_traits
 from agentrl.models.config import ACTIVATIONS, TransformerConfig
 from agentrl.models.layers import Dense, norm
+from agentrl.models.linear_attention import (
+    LinearAttention,
+    Recurrent,
+    init_recurrent,
+)
 from agentrl.ops import (
     attention,
     experts as experts_lib,
@@ -36,8 +44,8 @@ from agentrl.ops import (
 from agentrl.parallel import mesh, sharding
 
 Params = Any
-# Per layer: keys and values, each [B, kv_heads, S, head_dim].
-KVCache = tuple[tuple[jax.Array, jax.Array], ...]
+# Per layer: keys and values, each [B, kv_heads, S, head_dim], or `Recurrent`.
+KVCache = tuple[tuple[jax.Array, jax.Array] | Recurrent, ...]
 
 
 class States(NamedTuple):
@@ -141,6 +149,7 @@ class Block(nn.Module):
   config: TransformerConfig
   dtype: Any
   out_first: bool
+  linear: bool = False
 
   @nn.compact
   def __call__(self, x, positions, segment_ids, traits, cache, prefix):
@@ -157,7 +166,8 @@ class Block(nn.Module):
         out = out * c.residual_multiplier
       return sharding.place_activations(x + out)
 
-    attended, cache = Attention(*parts, name='attention')(
+    attend = LinearAttention if self.linear else Attention
+    attended, cache = attend(*parts, name='attention')(
         before('attention', x),
         positions,
         segment_ids,
@@ -187,9 +197,33 @@ _DERIVING = threading.Lock()
 
 
 @functools.cache
-def _derive_scanned(remat: str, length: int) -> type[nn.Module]:
+def _rematted(remat: str) -> type[nn.Module]:
+  return REMAT[remat](Block)
+
+
+class Period(nn.Module):
+  """The layers of a period, one after the other; the traits are `[period]`."""
+
+  config: TransformerConfig
+  dtype: Any
+  out_first: bool
+  remat: str
+
+  @nn.compact
+  def __call__(self, x, positions, segment_ids, traits, cache, prefix):
+    c = self.config
+    for i, linear in enumerate(c.linear_layers[: c.period]):
+      parts = (c, self.dtype, self.out_first, linear)
+      own = jax.tree.map(lambda x, i=i: x[i], traits)
+      layer = _rematted(self.remat)(*parts, name=place_name(i, c.period))
+      x, cache = layer(x, positions, segment_ids, own, cache, prefix)
+    return x, cache
+
+
+@functools.cache
+def _derive_scanned(remat: str, length: int, periodic: bool) -> type[nn.Module]:
   return nn.scan(
-      REMAT[remat](Block),
+      Period if periodic else _rematted(remat),
       variable_axes={'params': 0, 'lora': 0},
       split_rngs={'params': True},
       in_axes=(nn.broadcast, nn.broadcast, 0, nn.broadcast, nn.broadcast),
@@ -197,14 +231,15 @@ def _derive_scanned(remat: str, length: int) -> type[nn.Module]:
   )
 
 
-def scanned(remat: str, length: int) -> type[nn.Module]:
-  """`length` Blocks in one, as the trainer has them.
+def scanned(remat: str, length: int, periodic: bool = False) -> type[nn.Module]:
+  """`length` Blocks, or Periods of them, in one, as the trainer has them.
 
   The class is derived once: flax changes Block for a moment while it does so,
   and threads (two engines, or an engine and the trainer) may be tracing it.
   """
   with _DERIVING:
-    return _derive_scanned(remat, length)
+    _rematted(remat)
+    return _derive_scanned(remat, length, periodic)
 
 
 class Transformer(nn.Module):
@@ -232,11 +267,13 @@ class Transformer(nn.Module):
         shape = shape[::-1]
       self.lm_head = self.param('lm_head', init, shape)
     if self.scan_layers:
-      layers = scanned(self.remat, c.num_layers)
-      self.layers = layers(c, self.dtype, False)
+      repeats, periodic = c.num_layers // c.period, c.period > 1
+      layers = scanned(self.remat, repeats, periodic)
+      rest = (self.remat,) if periodic else ()
+      self.layers = layers(c, self.dtype, False, *rest)
     else:
       parts = (c, self.dtype, True)
-      self.layers = [_JITTED(*parts) for _ in range(c.num_layers)]
+      self.layers = [_JITTED(*parts, linear) for linear in c.linear_layers]
     self.final_norm = norm(c, divisor=c.logits_scaling)
 
   def __call__(
@@ -254,10 +291,12 @@ class Transformer(nn.Module):
       positions: `[B, T]` int, in the whole segment. With a cache it is also
         where each token's keys and values are written; positions at or past
         the cache's length are dropped, so padding may point there.
-      segment_ids: `[B, T]` int, without a cache: tokens see their own segment; 0
-        is padding. None: each row is one segment.
-      cache: one `(keys, values)` a layer, each `[B, kv_heads, S, head_dim]`;
-        engine layout only. A token sees entries up to its own position.
+      segment_ids: `[B, T]` int: tokens see their own segment; 0 is padding. None:
+        each row is one segment. With a cache a row has but one, and padding
+        comes last.
+      cache: `init_cache`'s; engine layout only. A token sees entries up to its
+        own position; a layer of linear attention what it saw before, and
+        nothing where the first position is 0.
       prefix: that every segment continues; without a cache, and without a mesh
         that splits the tokens of a row.
     """
@@ -280,6 +319,9 @@ class Transformer(nn.Module):
     if self.scan_layers:
       if cache is not None:
         raise ValueError('A cache needs the engine layout: scan_layers=False.')
+      if self.config.period > 1:
+        shape = (-1, self.config.period)
+        traits = jax.tree.map(lambda x: x.reshape(*shape, *x.shape[1:]), traits)
       x, _ = self.layers(x, positions, segment_ids, traits, None, prefix)
     else:
       caches = []
@@ -344,7 +386,10 @@ def init_cache(
   """An empty cache of `batch` rows of `length` positions."""
   shape = (batch, config.num_kv_heads, length, config.head_dim)
   zeros = lambda: jnp.zeros(shape, dtype)
-  return tuple((zeros(), zeros()) for _ in range(config.num_layers))
+  return tuple(
+      init_recurrent(config, batch, dtype) if linear else (zeros(), zeros())
+      for linear in config.linear_layers
+  )
 
 
 _TURNED = ('kernel', 'lm_head')
@@ -357,9 +402,32 @@ def unstack_layers(params: Params) -> Params:
       lambda path, x: jnp.swapaxes(x, -1, -2) if path[-1].key in _TURNED else x,
       params,
   )
-  stacked = params.pop('layers')
-  count = jax.tree.leaves(stacked)[0].shape[0]
+  places = split_places(params.pop('layers'))
   out = {name: jax.tree.map(jnp.copy, leaf) for name, leaf in params.items()}
-  for i in range(count):
-    out[f'layers_{i}'] = jax.tree.map(lambda x, i=i: x[i], stacked)
+  for place, period, stack in places:
+    for i in range(jax.tree.leaves(stack)[0].shape[0]):
+      out[f'layers_{i * period + place}'] = jax.tree.map(
+          lambda x, i=i: x[i], stack
+      )
   return out
+
+
+def place_name(place: int, period: int) -> str:
+  """The trainer's name of a place in a period of more than one layer."""
+  return f'block_{place}_of_{period}'
+
+
+def split_places(layers: Params) -> list[tuple[int, int, Params]]:
+  """The places of a period that a tree has: number, period, `[L / period, ...]`.
+
+  There is one unless layers differ in their parameters.
+
+  Args:
+    layers: of the trainer's layout, of parameters or an adapter.
+  """
+  found = [
+      (re.fullmatch(r'block_(\d+)_of_(\d+)', name), layers[name])
+      for name in layers
+  ]
+  places = [(int(m[1]), int(m[2]), tree) for m, tree in found if m]
+  return places or [(0, 1, layers)]

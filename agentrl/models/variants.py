@@ -14,6 +14,7 @@ from agentrl.models.config import (
     ALL_HEADS,
     EACH_HEAD,
     FULL,
+    LINEAR,
     SLIDING,
     TransformerConfig,
 )
@@ -69,6 +70,30 @@ def _qwen3(**sizes: Any) -> TransformerConfig:
       rms_norm_eps=1e-6,
       max_positions=40960,
       qk_norm=EACH_HEAD,
+      **sizes,
+  )
+
+
+def _qwen3_5(num_layers: int, **sizes: Any) -> TransformerConfig:
+  return TransformerConfig(
+      family='qwen3_5_text',
+      vocab_size=248320,
+      num_layers=num_layers,
+      layer_types=tuple(
+          LINEAR if (i + 1) % 4 else FULL for i in range(num_layers)
+      ),
+      head_dim=256,
+      rope_theta=10000000.0,
+      partial_rotary_factor=0.25,
+      rms_norm_eps=1e-6,
+      max_positions=262144,
+      qk_norm=EACH_HEAD,
+      norm_offset=1.0,
+      attention_gate=True,
+      linear_kernel=4,
+      linear_key_heads=16,
+      linear_key_dim=128,
+      linear_value_dim=128,
       **sizes,
   )
 
@@ -404,6 +429,31 @@ VARIANTS = {
         num_experts_per_token=8,
         moe_intermediate_size=768,
         norm_topk_prob=True,
+    ),
+    'qwen3.5-0.8b': _qwen3_5(
+        hidden_size=1024,
+        intermediate_size=3584,
+        num_layers=24,
+        num_heads=8,
+        num_kv_heads=2,
+        linear_value_heads=16,
+    ),
+    'qwen3.5-2b': _qwen3_5(
+        hidden_size=2048,
+        intermediate_size=6144,
+        num_layers=24,
+        num_heads=8,
+        num_kv_heads=2,
+        linear_value_heads=16,
+    ),
+    'qwen3.5-9b': _qwen3_5(
+        hidden_size=4096,
+        intermediate_size=12288,
+        num_layers=32,
+        num_heads=16,
+        num_kv_heads=4,
+        linear_value_heads=32,
+        tie_embeddings=False,
     ),
     'gemma3-1b': _gemma3(
         vocab_size=262144,

@@ -12,7 +12,7 @@ from agentrl.parallel import mesh as mesh_lib, options, sharding
 
 
 class Heads(Protocol):
-  """Heads of a decoder: its shardings depend on them besides the shapes."""
+  """Traits of a decoder on which its shardings depend besides the shapes."""
 
   @property
   def num_heads(self) -> int:
@@ -20,6 +20,10 @@ class Heads(Protocol):
 
   @property
   def num_kv_heads(self) -> int:
+    ...
+
+  @property
+  def linear_layers(self) -> Sequence[bool]:
     ...
 
 
@@ -67,6 +71,12 @@ def shardings(config: Heads, shapes: Any, mesh: Mesh) -> Any:
   Raises:
     ConfigError: the mesh does not divide the model.
   """
+  if mesh.shape['sequence'] > 1 and any(config.linear_layers):
+    raise ConfigError(
+        f'mesh.sequence={mesh.shape["sequence"]} splits the tokens of a row,'
+        ' which layers of linear attention go through one after the other; give'
+        ' the devices to mesh.data or mesh.fsdp.'
+    )
   split = mesh.shape['tensor']
   heads, kv_heads = config.num_heads, config.num_kv_heads
   if heads % split:

@@ -316,10 +316,9 @@ def served_bytes(
           dtype,
       )
   )
-  size = lambda tree: sum(x.size for x in jax.tree.leaves(tree))
-  params = size(names.shapes(shape, np.float32))
-  width = jax.numpy.dtype(dtype).itemsize
-  return width * params, width * size(cache)
+  params = jax.tree.leaves(names.shapes(shape, dtype))
+  count = lambda arrays: sum(x.size * x.dtype.itemsize for x in arrays)
+  return count(params), count(jax.tree.leaves(cache))
 
 
 def _train(config: Any) -> Work:

@@ -19,7 +19,7 @@ from agentrl.errors import CheckpointError, ConfigError
 from agentrl.models import lora as lora_lib
 from agentrl.models.config import TransformerConfig
 from agentrl.models.lora import Lora
-from agentrl.models.options import TrainModel
+from agentrl.models.options import LINEAR_TARGETS, TrainModel
 from agentrl.parallel import distributed
 from agentrl.training import state as state_lib
 
@@ -59,6 +59,12 @@ def check_targets(config: TransformerConfig, lora: Lora) -> None:
     raise ConfigError(
         'The model is a mixture of experts, whose MLPs cannot have an adapter;'
         " set model.lora.targets=('q', 'k', 'v', 'o')."
+    )
+  alien = [name for name in LINEAR_TARGETS if name in lora.targets]
+  if alien and not any(config.linear_layers):
+    raise ConfigError(
+        'The model has no layers of linear attention, so no'
+        f' {", ".join(alien)}: take them out of model.lora.targets.'
     )
 
 

@@ -231,7 +231,8 @@ def _cost(config: TransformerConfig, weights: int) -> Cost:
   Those of attention run at about 60% of the speed: of tiny-1m, on two cores, a
   token of rows of [64, 128] took 89 us, of [8, 1024] 145, of [4, 2048] 234.
   """
-  keys = 2 * config.num_layers * config.num_heads * config.head_dim
+  layers = config.linear_layers.count(False)
+  keys = 2 * layers * config.num_heads * config.head_dim
   return functools.partial(packing.cost, per_key=keys / 0.6 / weights)
 
 

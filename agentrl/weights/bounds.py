@@ -29,6 +29,12 @@ _WHOLE = {
     'max_window_layers': (0, _MOST_POSITIONS),
     'no_rope_layer_interval': (1, _MOST_POSITIONS),
     'sliding_window_pattern': (1, _MOST_POSITIONS),
+    'full_attention_interval': (1, _MOST_POSITIONS),
+    'linear_kernel': (2, 2**10),
+    'linear_key_heads': (1, 2**14),
+    'linear_value_heads': (1, 2**14),
+    'linear_key_dim': (1, MOST_DIMENSIONS),
+    'linear_value_dim': (1, MOST_DIMENSIONS),
 }
 _REAL = {
     'rms_norm_eps': (0.0, 1.0),

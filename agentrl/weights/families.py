@@ -70,8 +70,9 @@ class Family:
     biases: switches of config.json -> our fields.
     windows: the sliding layers where `layer_types` is absent: None for no
       layer, 'late' (Qwen: from max_window_layers on), 'unrotated' (SmolLM3),
-      'pattern' (Gemma: all but every n-th) or 'all' (Mistral: all of them, if
-      sliding_window is a number).
+      'pattern' (Gemma: all but every n-th), 'all' (Mistral: all of them, if
+      sliding_window is a number) or 'linear' (Qwen3.5: none, and all but every
+      n-th are of linear attention).
     local_rope: whether sliding layers have a rotary base of their own and are
       not scaled; rope_parameters then has an object for each kind of layer.
     rope: rope_parameters where the file has neither these nor rope_scaling.
@@ -79,6 +80,7 @@ class Family:
     scaling: further entries of SCALING.
     needed_scaling: entries of SCALING without which transformers does not run.
     unread_scaling: fields of a rotary scaling that its network does not read.
+    unread_rope: fields of rope_parameters that do nothing to a text.
     tensors: its own entries of TENSORS.
     packed: whether experts may be stored as mxfp4, see `mxfp4`.
   """
@@ -98,6 +100,7 @@ class Family:
   scaling: Mapping[str, str] = dataclasses.field(default_factory=dict)
   needed_scaling: tuple[str, ...] = ()
   unread_scaling: tuple[str, ...] = ()
+  unread_rope: tuple[str, ...] = ()
   tensors: Mapping[str, str] = dataclasses.field(default_factory=dict)
   packed: bool = False
 
@@ -366,6 +369,39 @@ FAMILIES: Mapping[str, Family] = {
         windows='unrotated',
         biases=_ATTENTION_BIAS | _MLP_BIAS,
     ),
+    'qwen3_5_text': Family(
+        'Qwen3_5ForCausalLM',
+        network=dict(qk_norm=EACH_HEAD, norm_offset=1.0, attention_gate=True),
+        defaults=_DEFAULTS
+        | dict(
+            vocab_size=248320,
+            hidden_size=4096,
+            intermediate_size=12288,
+            num_hidden_layers=32,
+            num_attention_heads=16,
+            num_key_value_heads=4,
+            head_dim=256,
+            partial_rotary_factor=0.25,
+            full_attention_interval=4,
+            linear_conv_kernel_dim=4,
+            linear_key_head_dim=128,
+            linear_value_head_dim=128,
+            linear_num_key_heads=16,
+            linear_num_value_heads=32,
+        ),
+        fields=_PARTIAL
+        | {
+            'linear_conv_kernel_dim': 'linear_kernel',
+            'linear_num_key_heads': 'linear_key_heads',
+            'linear_num_value_heads': 'linear_value_heads',
+            'linear_key_head_dim': 'linear_key_dim',
+            'linear_value_head_dim': 'linear_value_dim',
+        },
+        fixed=_SILU | {'attn_output_gate': (True, None)},
+        windows='linear',
+        # Positions of images; those of a text are the same in each section.
+        unread_rope=('mrope_section', 'mrope_interleaved'),
+    ),
     'gemma3_text': Family(
         'Gemma3ForCausalLM',
         network=dict(
@@ -412,6 +448,7 @@ RENAMED = {'num_local_experts': 'num_experts'}
 TEXT_PARTS = {
     'gemma3': ('gemma3_text',),
     'mistral3': ('mistral', 'ministral3'),
+    'qwen3_5': ('qwen3_5_text',),
 }
 
 _BIASED_NORMS = 'layer norms with a mean and a bias'
@@ -466,9 +503,8 @@ LACKED: Mapping[str, str] = {
     **_lack(_STATE, 'jamba', 'mamba', 'mamba2', 'nemotron_h'),
     **_lack(_STATE, 'zamba', 'zamba2'),
     **_lack(_LINEAR, 'bailing_hybrid', 'kimi_linear', 'lara_mini', 'minimax'),
-    **_lack(_LINEAR, 'olmo_hybrid', 'qwen3_5', 'qwen3_5_moe', 'qwen3_next'),
-    **_lack(_LINEAR, 'qwen3_5_moe_text', 'qwen3_5_text', 'qwen4_exp'),
-    **_lack(_LINEAR, 'qwen4_exp_text'),
+    **_lack(_LINEAR, 'olmo_hybrid', 'qwen4_exp', 'qwen4_exp_text'),
+    **_lack(_SHARED, 'qwen3_5_moe', 'qwen3_5_moe_text', 'qwen3_next'),
     **_lack(_CONVOLUTIONS, 'lfm2', 'lfm2_moe', 'lfm3', 'zaya'),
     **_lack(_CONVOLUTIONS, 'inkling_text', 'inkling2_text'),
     **_lack(_CONVOLUTIONS, 'inkling2_loop_text'),

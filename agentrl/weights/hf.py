@@ -40,8 +40,10 @@ _TEXT_PREFIXES = {'language_model.': '', 'model.language_model.': 'model.'}
 _IMAGE_PREFIXES = tuple(
     prefix + part
     for prefix in ('', 'model.')
-    for part in ('vision_tower.', 'multi_modal_projector.')
+    for part in ('vision_tower.', 'multi_modal_projector.', 'visual.')
 )
+# Layers that guess several tokens at once, beside the model.
+_OTHER_PREFIXES = (*_IMAGE_PREFIXES, 'mtp.')
 
 
 def load_config(directory: str | pathlib.Path) -> TransformerConfig:
@@ -149,7 +151,7 @@ def open_tensors(
       ) from error
     for theirs in file.keys():
       name = _text_name(theirs)
-      if not name.endswith(_IGNORED) and not name.startswith(_IMAGE_PREFIXES):
+      if not name.endswith(_IGNORED) and not name.startswith(_OTHER_PREFIXES):
         stored[name] = Stored(file, theirs)
         kind = stored[name].slices().get_dtype()
         bits = packed and kind == 'U8' and name.endswith(ends)

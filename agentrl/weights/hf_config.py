@@ -12,7 +12,7 @@ import numpy as np
 
 from agentrl.errors import WeightsError
 from agentrl.models import rotary
-from agentrl.models.config import FULL, SLIDING, TransformerConfig
+from agentrl.models.config import FULL, LINEAR, SLIDING, TransformerConfig
 from agentrl.weights import bounds, families
 
 
@@ -166,6 +166,9 @@ def _layers(
       slides = [bool((i + 1) % pattern) for i in range(count)]
     case 'all':
       slides = [window is not None] * count
+    case 'linear':
+      every = checked('full_attention_interval')
+      return _linear_layers(settings, every, count, source)
   if family.windows not in ('pattern', 'all'):
     window = window if checked('use_sliding_window') else None
     slides = [x and window is not None for x in slides]
@@ -183,6 +186,20 @@ def _layers(
   elif window is not None:
     window = checked('sliding_window')
   return dict(layer_types=kinds, rope_layers=rotated, sliding_window=window)
+
+
+def _linear_layers(
+    settings: Mapping[str, Any], every: int, count: int, source: str
+) -> dict[str, Any]:
+  """`_layers` of a family of which some are of linear attention."""
+  kinds = [FULL if (i + 1) % every == 0 else LINEAR for i in range(count)]
+  if 'layer_types' in settings:
+    kinds = _listed(settings, 'layer_types', (FULL, LINEAR), count, source)
+  values: dict[str, Any] = dict(layer_types=kinds)
+  if LINEAR not in kinds:
+    linear = [x.name for x in dataclasses.fields(TransformerConfig)]
+    values |= {name: 0 for name in linear if name.startswith('linear_')}
+  return values
 
 
 def _is_divisors(value: Any) -> bool:
@@ -228,7 +245,11 @@ def _rope(
   partial = 'partial_rotary_factor'
   sliding: Mapping[str, Any] = {}
   try:
-    parameters = _object(settings.get('rope_parameters'))
+    parameters: Mapping[str, Any] = {
+        name: value
+        for name, value in _object(settings.get('rope_parameters')).items()
+        if name not in family.unread_rope
+    }
     if family.local_rope:
       sliding = _object(parameters.get(SLIDING))
       parameters = _object(parameters.get(FULL))
@@ -356,7 +377,12 @@ def make(config: TransformerConfig) -> dict[str, Any]:
   fields = {
       'architectures': [family.architecture],
       'model_type': config.family,
-      **{theirs: getattr(config, ours) for theirs, ours in read.items()},
+      **{
+          theirs: getattr(config, ours)
+          for theirs, ours in read.items()
+          # Sizes of layers that it does not have.
+          if getattr(config, ours) != 0 or not ours.startswith('linear_')
+      },
       'hidden_act': config.hidden_act,
       **dict.fromkeys(('attention_bias', 'mlp_bias'), False),
       **{
@@ -393,6 +419,8 @@ def _layer_fields(
     window = family.defaults['sliding_window']
   if family.windows == 'all':
     return {'sliding_window': window}
+  if family.windows == 'linear':
+    return {'layer_types': kinds}
   fields: dict[str, Any] = {'layer_types': kinds, 'sliding_window': window}
   if family.windows != 'pattern':
     fields['use_sliding_window'] = slides

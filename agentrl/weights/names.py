@@ -31,14 +31,19 @@ class Tensor:
   Attributes:
     path: in our tree.
     hf: name in safetensors; `{i}` stands for the layer, `{e}` for the expert.
+      Layer i has the index i // period in our stack.
     gguf: name in GGUF; None if no GGUF file with such a tensor is read.
     transposed: files have [out, in], we have [in, out].
+    place: of its layers in each period, see `transformer`.
+    period: layers after which they repeat.
   """
 
   path: tuple[str, ...]
   hf: str
   gguf: str | None
   transposed: bool = False
+  place: int = 0
+  period: int = 1
 
   @property
   def stacked(self) -> bool:
@@ -48,13 +53,29 @@ class Tensor:
   def per_expert(self) -> bool:
     return '{e}' in self.hf
 
+  def layer(self, index: int) -> int:
+    """The layer of an index of the stack."""
+    return index * self.period + self.place
+
+  @property
+  def path_in_layer(self) -> tuple[str, ...]:
+    """The end of the path, below a layer's own tree."""
+    return self.path[1 if self.period == 1 else 2 :]
+
+  def at_place(self, place: int, period: int) -> 'Tensor':
+    """The row of one place of a period."""
+    if period == 1:
+      return self
+    path = (self.path[0], transformer.place_name(place, period), *self.path[1:])
+    return dataclasses.replace(self, path=path, place=place, period=period)
+
 
 class Piece(NamedTuple):
   """A parameter's place in a tensor of a file.
 
   Attributes:
     tensor: its row of the table.
-    place: in our parameter: `()`, `(layer,)` or `(layer, expert)`.
+    place: in our parameter: `()`, `(i,)` or `(i, expert)`, see `Tensor.layer`.
     start: its first row in the file's tensor, along the first axis there.
     shape: in the file.
   """
@@ -112,6 +133,26 @@ def _attention(config: TransformerConfig) -> Iterator[Tensor]:
     yield _vector(('attention', 'o', 'bias'), f'{names["o"]}.bias', None)
 
 
+# Our products of linear attention -> their names in files.
+_LINEAR = {
+    'in_qkv': 'in_proj_qkv',
+    'in_z': 'in_proj_z',
+    'in_b': 'in_proj_b',
+    'in_a': 'in_proj_a',
+    'out': 'out_proj',
+}
+
+
+def _linear_attention() -> Iterator[Tensor]:
+  hf = 'linear_attn'
+  for ours, theirs in _LINEAR.items():
+    yield _kernel('attention', ours, f'{hf}.{theirs}', None)
+  yield _vector(('attention', 'conv'), f'{hf}.conv1d.weight', None)
+  yield _vector(('attention', 'a_log'), f'{hf}.A_log', None)
+  yield _vector(('attention', 'dt_bias'), f'{hf}.dt_bias', None)
+  yield _norm(('attention', 'norm'), f'{hf}.norm', None)
+
+
 def _mlp(config: TransformerConfig) -> Iterator[Tensor]:
   names = _names(config)
   if config.num_experts:
@@ -154,9 +195,13 @@ FINAL_NORM = Tensor(
 
 def table(config: TransformerConfig) -> tuple[Tensor, ...]:
   """The tensors of a model; a tied one has no output head of its own."""
-  layer = (*_norms(config), *_attention(config), *_mlp(config))
+  layers: list[Tensor] = []
+  for place, linear in enumerate(config.linear_layers[: config.period]):
+    attention = _linear_attention() if linear else _attention(config)
+    rows = (*_norms(config), *attention, *_mlp(config))
+    layers += [row.at_place(place, config.period) for row in rows]
   head = () if config.tie_embeddings else (LM_HEAD,)
-  return (EMBED, *layer, FINAL_NORM, *head)
+  return (EMBED, *layers, FINAL_NORM, *head)
 
 
 def file_names(
@@ -164,14 +209,18 @@ def file_names(
 ) -> Iterator[tuple[Tensor, tuple[int, ...], str]]:
   """Yields each tensor of a file: its row, its index, its name.
 
-  The index is its place in our parameter: `()`, `(layer,)` or
-  `(layer, expert)`.
+  The index is its place in our parameter: `()`, `(i,)` or `(i, expert)`, see
+  `Tensor.layer`.
   """
   for tensor in table(config):
-    sizes: tuple[int, ...] = (config.num_layers,) if tensor.stacked else ()
+    sizes: tuple[int, ...] = ()
+    if tensor.stacked:
+      sizes = (config.num_layers // tensor.period,)
     sizes += (config.num_experts,) if tensor.per_expert else ()
     for index in itertools.product(*map(range, sizes)):
       places = dict(zip('ie', index, strict=False))
+      if index:
+        places['i'] = tensor.layer(index[0])
       yield tensor, index, name_of(tensor).format(**places)
 
 

@@ -108,8 +108,8 @@ def save_adapter(
       for path in dict.fromkeys(path for _, path, _ in rows)
   }
   tensors = {
-      name: np.ascontiguousarray(leaves[path][layer].T).astype(dtype)
-      for name, path, layer in rows
+      name: np.ascontiguousarray(leaves[path][index].T).astype(dtype)
+      for name, path, index in rows
   }
   with hf.new_directory(directory) as partial:
     text = json.dumps(fields, indent=2) + '\n'
@@ -254,12 +254,10 @@ def _check_options(fields: dict[str, Any], path: pathlib.Path) -> None:
 def _separate(config: TransformerConfig) -> list[str]:
   """Targets of which the family's files have a matrix for each."""
   table = names.table(config)
-  uses = collections.Counter(tensor.hf for tensor in table)
-  single = {tensor.path for tensor in table if uses[tensor.hf] == 1}
+  uses = collections.Counter((x.hf, x.place) for x in table)
+  single = {x.path_in_layer for x in table if uses[x.hf, x.place] == 1}
   return [
-      name
-      for name in LORA_TARGETS
-      if ('layers', BLOCKS[name], name, 'kernel') in single
+      name for name in LORA_TARGETS if (BLOCKS[name], name, 'kernel') in single
   ]
 
 
@@ -270,8 +268,8 @@ def _tensors(config: TransformerConfig, lora: Lora) -> list[names.Tensor]:
     WeightsError: the family's files keep several targets in one matrix, whose
       adapter would be another.
   """
-  paths = {('layers', BLOCKS[name], name, 'kernel') for name in lora.targets}
-  found = [tensor for tensor in names.table(config) if tensor.path in paths]
+  paths = {(BLOCKS[name], name, 'kernel') for name in lora.targets}
+  found = [x for x in names.table(config) if x.path_in_layer in paths]
   separate = _separate(config)
   shared = [x.path[-2] for x in found if x.path[-2] not in separate]
   if shared:
@@ -305,10 +303,11 @@ def _modules(config: TransformerConfig, lora: Lora) -> dict[str, str]:
 def _names(
     config: TransformerConfig, lora: Lora
 ) -> Iterator[tuple[str, tuple[str, ...], int]]:
-  """Yields each tensor of a file: its name, its path in our tree, its layer."""
+  """Yields each tensor of a file: its name, its path in our tree, its index there."""
   for tensor in _tensors(config, lora):
     for leaf, theirs in (('a', 'lora_A'), ('b', 'lora_B')):
       path = (*tensor.path[:-1], leaf)
       name = tensor.hf.replace('.weight', f'.{theirs}.weight')
-      for layer in range(config.num_layers):
-        yield f'base_model.model.{name.format(i=layer)}', path, layer
+      for index in range(config.num_layers // tensor.period):
+        layer = tensor.layer(index)
+        yield f'base_model.model.{name.format(i=layer)}', path, index

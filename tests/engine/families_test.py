@@ -1,5 +1,6 @@
 """The engine serves more than Llama: windows, norms, biases and experts."""
 
+import asyncio
 import dataclasses
 import types
 
@@ -8,9 +9,9 @@ import numpy as np
 import pytest
 
 from agentrl.models import transformer
-from agentrl.models.config import ALL_HEADS, FULL, SLIDING
+from agentrl.models.config import ALL_HEADS, EACH_HEAD, FULL, LINEAR, SLIDING
 from tests import tiny
-from tests.engine.talking import GREEDY, once
+from tests.engine.talking import GREEDY, once, talk
 
 GEMMA = dict(
     family='gemma3_text',
@@ -70,6 +71,17 @@ GPT_OSS = dict(
     glu_limit=0.5,
     **tiny.EXPERTS,
 )
+QWEN3_5 = dict(
+    family='qwen3_5_text',
+    num_layers=4,
+    layer_types=[LINEAR, FULL, LINEAR, FULL],
+    attention_gate=True,
+    qk_norm=EACH_HEAD,
+    norm_offset=1.0,
+    head_dim=8,
+    partial_rotary_factor=0.25,
+    **tiny.LINEAR,
+)
 KINDS = {
     'gemma3_text': GEMMA,
     'qwen3_moe': EXPERTS,
@@ -79,6 +91,7 @@ KINDS = {
     'ministral3': MINISTRAL3,
     'granite': GRANITE,
     'gpt_oss': GPT_OSS,
+    'qwen3_5_text': QWEN3_5,
 }
 ARCHITECTURES = {
     'olmo3': 'Olmo3ForCausalLM',
@@ -86,6 +99,7 @@ ARCHITECTURES = {
     'ministral3': 'Ministral3ForCausalLM',
     'granite': 'GraniteForCausalLM',
     'gpt_oss': 'GptOssForCausalLM',
+    'qwen3_5_text': 'Qwen3_5ForCausalLM',
     'gemma3_text': 'Gemma3ForCausalLM',
     'qwen3_moe': 'Qwen3MoeForCausalLM',
     'qwen2': 'Qwen2ForCausalLM',
@@ -99,6 +113,7 @@ NAMES = {
     'ministral3': 'model.layers.1.self_attn.q_proj.weight',
     'granite': 'model.layers.0.mlp.up_proj.weight',
     'gpt_oss': 'model.layers.1.mlp.experts.gate_up_proj',
+    'qwen3_5_text': 'model.layers.2.linear_attn.in_proj_qkv.weight',
     'gemma3_text': 'model.layers.2.post_feedforward_layernorm.weight',
     'qwen3_moe': 'model.layers.1.mlp.experts.3.down_proj.weight',
     'qwen2': 'model.layers.1.self_attn.k_proj.bias',
@@ -117,10 +132,35 @@ def find(params, name):
       'ministral3': lambda: kernel('attention', 'q', 1),
       'granite': lambda: kernel('mlp', 'up', 0),
       'gpt_oss': lambda: layers['mlp']['experts_gate_up'][1],
+      'qwen3_5_text': lambda: (
+          layers['block_0_of_2']['attention']['in_qkv']['kernel'][1].T
+      ),
       'gemma3_text': lambda: layers['mlp_post_norm']['scale'][2],
       'qwen3_moe': lambda: layers['mlp']['experts_down'][1, 3].T,
       'qwen2': lambda: layers['attention']['k']['bias'][1],
   }[name]()
+
+
+def draw(config, rng):
+  """Random parameters, the trainer's."""
+  module = transformer.Transformer(config, scan_layers=True)
+  shapes = jax.eval_shape(
+      lambda: transformer.init_params(module, jax.random.key(0))
+  )
+  return jax.tree.map(
+      lambda x: rng.normal(0, 0.4, x.shape).astype(np.float32), shapes
+  )
+
+
+def score(config, params, ids):
+  """`[T, V]` log-probabilities of what follows each token, by the trainer."""
+  module = transformer.Transformer(config, scan_layers=True)
+  tokens = np.zeros((1, 128), np.int32)  # one program for all
+  tokens[0, : len(ids)] = ids
+  logits, _ = tiny.run_decoder(
+      module, params, tokens, np.arange(tokens.size, dtype=np.int32)[None]
+  )
+  return np.asarray(jax.nn.log_softmax(logits))[0, : len(ids)]
 
 
 @pytest.mark.parametrize(
@@ -128,6 +168,7 @@ def find(params, name):
     [
         'gemma3_text',
         'qwen3_moe',
+        'qwen3_5_text',
         *(
             pytest.param(name, marks=pytest.mark.slow)
             for name in (
@@ -138,14 +179,8 @@ def find(params, name):
 )
 def test_samples_have_the_trainer_s_logprobs(name):
   config = dataclasses.replace(tiny.CONFIG, **KINDS[name])
-  module = transformer.Transformer(config, scan_layers=True)
-  shapes = jax.eval_shape(
-      lambda: transformer.init_params(module, jax.random.key(0))
-  )
   rng = np.random.default_rng(0)
-  params = jax.tree.map(
-      lambda x: rng.normal(0, 0.4, x.shape).astype(np.float32), shapes
-  )
+  params = draw(config, rng)
   prompt = rng.integers(0, config.vocab_size, 19).tolist()
   with tiny.serving(params, config) as url:
     engine = types.SimpleNamespace(url=url)
@@ -180,14 +215,72 @@ def test_samples_have_the_trainer_s_logprobs(name):
   assert info['model_type'] == name
   assert info['architectures'] == [ARCHITECTURES[name]]
   np.testing.assert_array_equal(weight, find(params, name)[:ROWS])
-  tokens = np.array([turn + next_reply['output_ids']], np.int32)
-  hidden = module.apply(
-      {'params': params}, tokens, np.arange(tokens.size)[None]
-  ).hidden
-  logits = module.apply({'params': params}, hidden, method='unembed')
-  logprobs = np.asarray(jax.nn.log_softmax(logits))[0]
+  logprobs = score(config, params, turn + next_reply['output_ids'])
   for start, answer in ((len(prompt), reply), (len(turn), next_reply)):
     triples = answer['meta_info']['output_token_logprobs']
     for t, (logprob, token, _) in enumerate(triples, start):
       assert token == logprobs[t - 1].argmax()
       np.testing.assert_allclose(logprob, logprobs[t - 1, token], atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    'deterministic', [False, pytest.param(True, marks=pytest.mark.slow)]
+)
+def test_memories_are_shared_whole_or_not_at_all(deterministic):
+  """Groups, forks, turns and early ends over few slots, of linear attention."""
+  config = dataclasses.replace(tiny.CONFIG, **QWEN3_5)
+  rng = np.random.default_rng(0)
+  params = draw(config, rng)
+  ids = lambda n: rng.integers(0, config.vocab_size, n).tolist()
+  begin, other = ids(70), ids(11)
+  sampled = dict(temperature=1.0, max_new_tokens=12)
+
+  def ask(prompt, seed, **settings):
+    return {
+        'input_ids': prompt,
+        'return_logprob': True,
+        'sampling_params': sampled | dict(sampling_seed=seed) | settings,
+    }
+
+  async def body(call):
+    calls = lambda requests: asyncio.gather(
+        *(call('generate', request) for request in requests)
+    )
+    group = await calls(ask(begin, seed) for seed in range(6))
+    # A fork within what was shared, another beginning, and one that ends at a
+    # token of its own in the middle of a dispatch.
+    token = group[0][1]['output_ids'][3]
+    forks = [
+        ask(begin[:40] + other, 7),
+        ask(other, 8),
+        ask(begin, 0, stop_token_ids=[token]),
+    ]
+    more = await calls(forks)
+    turns = [
+        ask([*begin, *reply['output_ids'], *other], 20 + i)
+        for i, (_, reply) in enumerate(group[:3])
+    ]
+    # Goes on behind what ended early.
+    turns.append(ask([*begin, *more[2][1]['output_ids'], *other], 30))
+    return [
+        *zip([ask(begin, 0)] * 6, group, strict=True),
+        *zip(forks, more, strict=True),
+        *zip(turns, await calls(turns), strict=True),
+    ]
+
+  options = dict(slots=4, max_running=3, deterministic=deterministic)
+  with tiny.serving(params, config, **options) as url:
+    engine = types.SimpleNamespace(url=url)
+    answers = talk(engine, body)
+  reused = 0
+  for request, (status, reply) in answers:
+    assert status == 200, reply
+    start = len(request['input_ids'])
+    logprobs = score(config, params, request['input_ids'] + reply['output_ids'])
+    reused += reply['meta_info']['cached_tokens'] or 0
+    triples = reply['meta_info']['output_token_logprobs']
+    assert triples
+    for t, (logprob, token, _) in enumerate(triples, start):
+      np.testing.assert_allclose(logprob, logprobs[t - 1, token], atol=1e-4)
+  if not deterministic:
+    assert reused > 3 * len(begin)  # the group shared, and turns went on

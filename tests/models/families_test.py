@@ -255,6 +255,40 @@ def test_the_text_part_of_a_model_of_images_is_read(
   np.testing.assert_allclose(actual, expected, **CLOSE)
 
 
+def test_the_text_part_of_qwen3_5_is_read(tmp_path):
+  torch = pytest.importorskip('torch')
+  transformers = pytest.importorskip('transformers')
+  text = hugging_face.make('qwen3_5_text 1').config
+  sizes = dict(depth=1, hidden_size=16, intermediate_size=16, num_heads=2)
+  torch.manual_seed(0)
+  theirs = transformers.Qwen3_5ForConditionalGeneration(
+      transformers.Qwen3_5Config(
+          text_config=text.to_dict(),
+          vision_config=sizes | dict(out_hidden_size=text.hidden_size),
+          tie_word_embeddings=text.tie_word_embeddings,
+      )
+  )
+  hugging_face.randomise(theirs)
+  theirs.save_pretrained(tmp_path)
+  path = tmp_path / 'model.safetensors'
+  saved = safetensors.numpy.load_file(path)
+  assert any(name.startswith('model.visual.') for name in saved)
+  # As published: layers beside the model that guess several tokens at once.
+  saved['mtp.fc.weight'] = np.zeros((2, 2), np.float32)
+  safetensors.numpy.save_file(saved, path)
+  config, params = hf.load(tmp_path)
+  tokens = np.random.default_rng(0).integers(0, 60, (ROWS, LENGTH))
+  actual, _ = tiny.run_decoder(
+      transformer.Transformer(config, scan_layers=True),
+      params,
+      tokens.astype(np.int32),
+      POSITIONS,
+      ONE_SEGMENT,
+  )
+  expected = hugging_face.logits(theirs, tokens)
+  np.testing.assert_allclose(actual, expected, **CLOSE)
+
+
 def test_transformers_runs_an_exported_gemma_without_sliding_layers(tmp_path):
   theirs = hugging_face.make('gemma3, untied')
   theirs.save_pretrained(tmp_path / 'a')
@@ -285,6 +319,7 @@ def test_transformers_runs_an_exported_gemma_without_sliding_layers(tmp_path):
         ('qwen2', 'full'),
         ('llama, biases', 'full'),
         ('qwen3_moe', 'dots'),
+        ('qwen3_5_text 6', 'dots'),
         pytest.param('gemma3, untied', 'none', marks=pytest.mark.slow),
         *(
             pytest.param(

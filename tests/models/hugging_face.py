@@ -222,6 +222,33 @@ def _ministral3():
   ]
 
 
+def _qwen3_5(fields, rng):
+  """Layers of both kinds; sizes of heads that have nothing to do with others."""
+  del fields
+  count = rng.choice((2, 3, 4))
+  kinds = {
+      2: ('LF', 'FL'),
+      3: ('LLF', 'LFF', 'FLL'),
+      4: ('LFLF', 'LLLF', 'LLFF', 'FFFF'),
+  }
+  names = dict(L='linear_attention', F='full_attention')
+  heads = rng.choice(((1, 1), (1, 2), (2, 4), (2, 2), (3, 3)))
+  return dict(
+      num_hidden_layers=count,
+      layer_types=[names[x] for x in rng.choice(kinds[count])],
+      linear_num_key_heads=heads[0],
+      linear_num_value_heads=heads[1],
+      head_dim=rng.choice((8, 16)),
+      rope_parameters=dict(
+          rope_type='default',
+          rope_theta=rng.choice((700.0, 1e4, 5e5)),
+          partial_rotary_factor=rng.choice((0.25, 0.5, 1.0)),
+          mrope_section=rng.choice(([1, 1, 0], [2, 1, 1])),
+          mrope_interleaved=True,
+      ),
+  )
+
+
 def _phi3(fields, rng):
   """Divisors as many as half of the rotated dimensions."""
   del fields['head_dim']  # transformers counts those of this size alone
@@ -305,6 +332,16 @@ FAMILIES = {
         ),
     ),
     'phi3': ('Phi3Config', dict(sliding_window=[None, 6]), _phi3),
+    'qwen3_5_text': (
+        'Qwen3_5TextConfig',
+        dict(
+            attention_bias=_FLAG,
+            linear_conv_kernel_dim=[2, 3, 4],
+            linear_key_head_dim=[4, 6],
+            linear_value_head_dim=[4, 8],
+        ),
+        _qwen3_5,
+    ),
     'gpt_oss': (
         'GptOssConfig',
         dict(
@@ -329,6 +366,7 @@ DEFAULT = {
     'glm4': 'glm4 1',
     'phi3': 'phi3 1',
     'gpt_oss': 'gpt_oss 1',
+    'qwen3_5_text': 'qwen3_5_text 1',
 }
 RANDOM = [f'{family} {seed}' for family in FAMILIES for seed in range(10)]
 
@@ -385,11 +423,15 @@ def randomise(model, spread=0.3):
   import torch
 
   model.float().eval()
-  # Gemma adds 1 to the scales of its norms.
-  centre = 0.0 if 'gemma' in model.config.model_type else 1.0
+  # Gemma adds 1 to the scales of its norms, and Qwen3.5 to those of most.
+  family = model.config.model_type
   with torch.no_grad():
     for name, value in model.named_parameters():
       if 'norm' in name:
+        added = 'gemma' in family or (
+            'qwen3_5' in family and 'linear_attn' not in name
+        )
+        centre = 0.0 if added else 1.0
         value.uniform_(centre - 0.5, centre + 0.5)
       else:
         value.normal_(0, spread)

@@ -85,7 +85,8 @@ def test_its_gradient_is_the_chain_rule_s():
   adapter, base = random_adapter(lora, params), Base(params, lora.scale)
   found = jax.jit(jax.grad(loss))(adapter, base)['layers']
   whole = jax.jit(jax.grad(loss))(lora_lib.merge(adapter, base))['layers']
-  for name, block in lora_lib.BLOCKS.items():
+  for name in lora.projections:
+    block = lora_lib.BLOCKS[name]
     kernel = np.asarray(whole[block][name]['kernel'], np.float64)
     a, b = (np.float64(adapter['layers'][block][name][x]) for x in 'ab')
     expected = dict(

@@ -7,6 +7,7 @@ import pytest
 
 from agentrl.data import packing
 from agentrl.errors import ConfigError
+from agentrl.models.config import FULL, LINEAR
 from agentrl.parallel import mesh as mesh_lib, meshes, sharding
 from agentrl.parallel.options import Mesh
 from agentrl.weights import names
@@ -73,6 +74,11 @@ def test_devices_without_the_hosts_memory_cannot_offload(monkeypatch):
             dict(fsdp=3),
             {},
             r'fsdp=3 does not divide 16, a dimension of .* embed \[32, 16\]',
+        ),
+        (
+            dict(sequence=2),
+            dict(layer_types=[LINEAR, FULL], **tiny.LINEAR),
+            'sequence=2 splits the tokens of a row.*mesh.data or mesh.fsdp',
         ),
         (dict(tensor=4), dict(vocab_size=30), 'tensor=4 does not divide 30'),
         (

@@ -205,6 +205,17 @@ def test_experts_have_no_adapter():
     )
 
 
+def test_a_target_of_other_layers_is_refused():
+  with pytest.raises(ConfigError, match='no layers of linear attention.*in_z'):
+    adapters.attach(
+        CONFIG,
+        params_of(0),
+        Lora(rank=2, targets=('q', 'in_z')),
+        seed=0,
+        mesh=tiny.one_device(),
+    )
+
+
 def changed(**fields):
   fields = {path.replace('__', '.'): value for path, value in fields.items()}
   return set_fields(textcraft_grpo.get_config('tiny'), fields)

@@ -219,6 +219,44 @@ PUBLISHED = {
         tie_word_embeddings=True,
         vocab_size=49159,
     ),
+    'qwen3.5-0.8b': dict(
+        model_type='qwen3_5',
+        tie_word_embeddings=True,
+        text_config=dict(
+            model_type='qwen3_5_text',
+            attention_bias=False,
+            attn_output_gate=True,
+            full_attention_interval=4,
+            head_dim=256,
+            hidden_act='silu',
+            hidden_size=1024,
+            intermediate_size=3584,
+            layer_types=(['linear_attention'] * 3 + [FULL]) * 6,
+            linear_conv_kernel_dim=4,
+            linear_key_head_dim=128,
+            linear_num_key_heads=16,
+            linear_num_value_heads=16,
+            linear_value_head_dim=128,
+            mamba_ssm_dtype='float32',
+            max_position_embeddings=262144,
+            mlp_only_layers=[],
+            mtp_num_hidden_layers=1,
+            num_attention_heads=8,
+            num_hidden_layers=24,
+            num_key_value_heads=2,
+            partial_rotary_factor=0.25,
+            rms_norm_eps=1e-6,
+            rope_parameters=dict(
+                mrope_interleaved=True,
+                mrope_section=[11, 11, 10],
+                partial_rotary_factor=0.25,
+                rope_theta=10000000,
+                rope_type='default',
+            ),
+            tie_word_embeddings=True,
+            vocab_size=248320,
+        ),
+    ),
     'olmo3-7b': dict(
         model_type='olmo3',
         attention_bias=False,
@@ -304,6 +342,16 @@ def test_what_is_written_is_read(name):
 
 
 QWEN2 = PUBLISHED['qwen2.5-14b'] | dict(num_hidden_layers=4)
+
+
+def test_qwen3_5_without_linear_layers_keeps_no_sizes_of_them():
+  fields = hf_config.make(variants.get('qwen3.5-0.8b'))
+  config = parse(fields | dict(layer_types=[FULL] * 24))
+  assert config.layer_types is None and not config.linear_kernel
+  assert parse(hf_config.make(config)) == config
+  every = {k: v for k, v in fields.items() if k != 'layer_types'}
+  assert parse(every | dict(full_attention_interval=1)) == config
+  assert parse(every).linear_layers == (True, True, True, False) * 6
 
 
 def test_qwens_windows_begin_at_a_layer_or_are_listed():

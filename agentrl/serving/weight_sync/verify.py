@@ -44,12 +44,14 @@ def make_evidence(
     config: TransformerConfig,
 ) -> Evidence:
   """Evidence of a model's files, as the version of this number."""
-  last = config.num_layers - 1
+  attends = [i for i, linear in enumerate(config.linear_layers) if not linear]
+  last = attends[-1]
+  others = [i for i in range(config.num_layers) if i != last]
   return Evidence(
       number,
       _first_rows(entries, config),
       _digests(entries, f'layers.{last}.self_attn.o_proj.weight'),
-      [*(f'layers.{i}.' for i in range(last)), 'embed_tokens', 'lm_head'],
+      [*(f'layers.{i}.' for i in others), 'embed_tokens', 'lm_head'],
   )
 
 

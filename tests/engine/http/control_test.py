@@ -131,11 +131,15 @@ def test_weights_come_from_disk(engine, other_model, saved, prompt_of):
         # With a GET too, what is asked for is in the body.
         (await call('get_weights_by_name', three, 'GET'))[1],
         (await call('get_weights_by_name', {'name': 'model.norm.weight'}))[1],
+        # All but the last three, as of any list.
+        (await call('get_weights_by_name', three | {'truncate_size': -3}))[1],
         await call('get_weights_by_name', {'name': 'nonsense'}),
         await call(f'get_weights_by_name?name={name}'),
     )
 
-  _, update, (_, after), info, rows, norm, missing, query = talk(engine, body)
+  _, update, (_, after), info, rows, norm, most, missing, query = talk(
+      engine, body
+  )
   assert update[0] == 200 and update[1]['success']
   assert after['output_ids'] == other_model.greedy(prompt_of(9), 6)
   assert after['meta_info']['weight_version'] == '12'
@@ -144,6 +148,7 @@ def test_weights_come_from_disk(engine, other_model, saved, prompt_of):
   kernel = other_model.params['layers_1']['mlp']['down']['kernel']
   np.testing.assert_allclose(rows, np.asarray(kernel)[:3], rtol=1e-6)
   assert len(norm) == 32
+  np.testing.assert_allclose(most, np.asarray(kernel)[:-3], rtol=1e-6)
   assert query[0] == 400
   assert missing[0] == 400 and 'nonsense' in missing[1]['error']['message']
 
