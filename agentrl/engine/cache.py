@@ -10,7 +10,7 @@ token that differs. It takes a parked slot over when it goes on exactly where
 that slot ends; else it gets a slot of its own and a copy of the shared part, so
 the samples of a group share one prefill and none disturbs another.
 
-What a layer of linear attention remembers is that of the whole slot (`whole`).
+What layers without positions remember is that of the whole slot (`whole`).
 Such a slot is shared as it is or not at all: with requests that go on where it
 ends, as an episode's next turn does, and the other samples of a group do until
 the first has been given a token.

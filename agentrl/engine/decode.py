@@ -3,8 +3,8 @@
 The cache holds one row a slot; a dispatch works on a few slots and on no more
 positions than they use. So each function copies its slots' rows into a compact
 working cache `[B, kv_heads, length, head_dim]`, runs on that, and writes the
-new entries back. What a layer of linear attention remembers has no positions: it
-is copied whole, and tokens that pad a chunk, or a row that is done, leave it as
+new entries back. What other layers remember (`models.recurrent`) has no positions:
+it is copied whole, and tokens that pad a chunk, or a row that is done, leave it as
 it is. Slots that wait for their next turn cost nothing, active ones
 may lie anywhere, and the number of compiled programs is bounded by the buckets
 of B and length.
@@ -27,7 +27,7 @@ from agentrl.engine import logit_processors, sampling
 from agentrl.engine.logit_processors import LogitArrays
 from agentrl.engine.request import MAX_TOP_LOGPROBS
 from agentrl.engine.sampling import Array
-from agentrl.models.linear_attention import Recurrent
+from agentrl.models.recurrent import Recurrent
 from agentrl.models.transformer import KVCache, Transformer
 
 # Most tokens that one dispatch of `decode` samples for a row.

@@ -82,7 +82,7 @@ class Engine:
         options.slots,
         options.max_len,
         alignment=self._model_runner.alignment,
-        whole=any(config.linear_layers),
+        whole=config.is_recurrent,
     )
     core = EngineCore(
         self._model_runner,

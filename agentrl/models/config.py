@@ -10,8 +10,10 @@ from flax import linen as nn
 from agentrl.models import rotary
 
 FULL, SLIDING = 'full_attention', 'sliding_attention'
-LINEAR = 'linear_attention'
-LAYER_TYPES = (FULL, SLIDING, LINEAR)
+LINEAR, CONV = 'linear_attention', 'conv'
+LAYER_TYPES = (FULL, SLIDING, LINEAR, CONV)
+# What a layer mixes tokens by: ATTENTION (FULL and SLIDING), LINEAR or CONV.
+ATTENTION = 'attention'
 # Places of the norms of queries and keys: each head by itself, before or after
 # it is rotated; or all heads of a token as one vector, before.
 EACH_HEAD, ROTATED, ALL_HEADS = 'head', 'rotated_head', 'all_heads'
@@ -40,8 +42,10 @@ class TransformerConfig:
     rope_layers: for each layer, whether it rotates at all (SmolLM3 leaves every
       fourth alone, arXiv:2501.18795); None: all do.
     sliding_window: how many tokens a sliding layer sees, its own included.
-    layer_types: for each layer, FULL, SLIDING or LINEAR (a gated delta rule in
-      place of attention, arXiv:2412.06464); None: all are FULL.
+    layer_types: for each layer, FULL, SLIDING, LINEAR (a gated delta rule in
+      place of attention, arXiv:2412.06464) or CONV (a gated convolution,
+      arXiv:2511.23404); None: all are FULL.
+    conv_kernel: tokens that a CONV layer sees; 0 without such layers.
     linear_kernel: tokens that the convolution of a LINEAR layer sees; this and
       what follows are 0 without such layers.
     linear_key_heads: its heads of queries and keys.
@@ -102,6 +106,7 @@ class TransformerConfig:
   rope_layers: tuple[bool, ...] | None = None
   sliding_window: int | None = None
   layer_types: tuple[str, ...] | None = None
+  conv_kernel: int = 0
   linear_kernel: int = 0
   linear_key_heads: int = 0
   linear_value_heads: int = 0
@@ -203,7 +208,7 @@ class TransformerConfig:
         raise ValueError(
             f'Unknown layer type {kind!r}; known: {", ".join(LAYER_TYPES)}.'
         )
-    self._check_linear()
+    self._check_mixers()
     slides = SLIDING in (self.layer_types or ())
     if slides and (self.sliding_window or 0) < 1:
       raise ValueError(
@@ -217,28 +222,31 @@ class TransformerConfig:
             f' layer_types or leave {name} out.'
         )
 
-  def _check_linear(self):
-    names = [
-        field.name
-        for field in dataclasses.fields(self)
-        if field.name.startswith('linear_')
-    ]
-    sizes = {name: getattr(self, name) for name in names}
-    kinds = set(self.layer_types or ())
-    if LINEAR not in kinds:
-      if any(sizes.values()):
-        raise ValueError(f'{sizes} act on no layer; leave them out.')
-      return
-    if kinds == {LINEAR}:
+  def _check_mixers(self):
+    sizes = {
+        prefix: {
+            field.name: getattr(self, field.name)
+            for field in dataclasses.fields(self)
+            if field.name.startswith(prefix)
+        }
+        for prefix in ('linear_', 'conv_')
+    }
+    for kind, own in ((LINEAR, sizes['linear_']), (CONV, sizes['conv_'])):
+      if kind not in self.mixers:
+        if any(own.values()):
+          raise ValueError(f'{own} act on no layer; leave them out.')
+      elif min(own.values()) < 1:
+        raise ValueError(f'layer_types has {kind}: {own} must be positive.')
+    if ATTENTION not in self.mixers:
       raise ValueError(
-          f'All layers are {LINEAR}; at least one has to see single tokens.'
+          f'All layers are {" or ".join(sorted({*self.mixers}))}; at least one'
+          ' has to see single tokens.'
       )
-    if min(sizes.values()) < 1:
-      raise ValueError(f'layer_types has {LINEAR}: {sizes} must be positive.')
-    if self.linear_value_heads % self.linear_key_heads:
+    heads = self.linear_value_heads, self.linear_key_heads
+    if self.linear_key_heads and heads[0] % heads[1]:
       raise ValueError(
-          f'{self.linear_value_heads} heads of values do not divide over'
-          f' {self.linear_key_heads} of keys in {LINEAR} layers.'
+          f'{heads[0]} heads of values do not divide over {heads[1]} of keys in'
+          f' {LINEAR} layers.'
       )
 
   def _check_experts(self):
@@ -257,19 +265,26 @@ class TransformerConfig:
       )
 
   @property
-  def linear_layers(self) -> tuple[bool, ...]:
-    """For each layer, whether it is LINEAR: these have other parameters."""
+  def mixers(self) -> tuple[str, ...]:
+    """For each layer, what it mixes tokens by: on it its parameters depend."""
     kinds = self.layer_types or (FULL,) * self.num_layers
-    return tuple(kind == LINEAR for kind in kinds)
+    return tuple(
+        ATTENTION if kind in (FULL, SLIDING) else kind for kind in kinds
+    )
+
+  @property
+  def is_recurrent(self) -> bool:
+    """Whether some layers remember a sequence in one size, see `recurrent`."""
+    return {*self.mixers} != {ATTENTION}
 
   @property
   def period(self) -> int:
     """The fewest layers of which all are repetitions, in their parameters."""
-    linear = self.linear_layers
+    mixers = self.mixers
     return next(
         n
-        for n in range(1, len(linear) + 1)
-        if len(linear) % n == 0 and linear == linear[:n] * (len(linear) // n)
+        for n in range(1, len(mixers) + 1)
+        if len(mixers) % n == 0 and mixers == mixers[:n] * (len(mixers) // n)
     )
 
   @property
@@ -301,7 +316,11 @@ class TransformerConfig:
   def num_params(self) -> int:
     """Parameters; a tied head counts once, and every expert."""
     width = self.hidden_size
-    attention, linear = self._attention_params, self._linear_params
+    mixer = {
+        ATTENTION: self._attention_params,
+        LINEAR: self._linear_params,
+        CONV: width * (4 * width + self.conv_kernel),
+    }
     rest = 2 * width * (self.pre_norms + self.post_norms)
     size = self.intermediate_size
     if self.num_experts:
@@ -311,7 +330,7 @@ class TransformerConfig:
     rest += (2 * size + width * max(1, self.num_experts)) * self.mlp_bias
     embeddings = self.vocab_size * (1 if self.tie_embeddings else 2)
     return (
-        sum(linear if kind else attention for kind in self.linear_layers)
+        sum(mixer[kind] for kind in self.mixers)
         + self.num_layers * rest
         + width * (embeddings + 1)
     )

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
+from agentrl.models.config import ATTENTION, CONV, LINEAR
 from agentrl.models.options import Lora
 from agentrl.models.transformer import place_name, split_places
 
@@ -26,8 +27,16 @@ Adapter = Any
 BLOCKS = (
     dict.fromkeys('qkvo', 'attention')
     | dict.fromkeys(('gate', 'up', 'down'), 'mlp')
-    | dict.fromkeys(('in_qkv', 'in_z', 'out'), 'attention')
+    | dict.fromkeys(('in_qkv', 'in_z', 'in_bcx', 'out'), 'attention')
 )
+
+
+# Those of the layers of a kind, besides the MLP's.
+TARGETS = {
+    ATTENTION: tuple('qkvo'),
+    LINEAR: ('in_qkv', 'in_z', 'out'),
+    CONV: ('in_bcx', 'out'),
+}
 
 
 def init(lora: Lora, params: Params, key: jax.Array) -> Adapter:

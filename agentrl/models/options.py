@@ -10,8 +10,9 @@ TINY = ('tiny-1m', 'tiny-4m')
 DTYPES = ('float32', 'bfloat16')
 REMAT = ('none', 'dots', 'full')
 _USUAL_TARGETS = ('q', 'k', 'v', 'o', 'gate', 'up', 'down')
-LINEAR_TARGETS = ('in_qkv', 'in_z', 'out')  # of layers of linear attention
-LORA_TARGETS = (*_USUAL_TARGETS, *LINEAR_TARGETS)
+# Those of other layers than attention: of linear attention, of convolutions, of both.
+OTHER_TARGETS = ('in_qkv', 'in_z', 'in_bcx', 'out')
+LORA_TARGETS = (*_USUAL_TARGETS, *OTHER_TARGETS)
 
 _RANK = when_set(
     'model.lora.rank', 8, 'model.lora.rank=0 trains all parameters'

@@ -8,8 +8,8 @@ are stacked `[L, ...]` under `nn.scan`, so that compile time does not grow with
 depth; the engine's are one subtree a layer, because a scan copies weight
 slices and halves the speed of decoding on a CPU. `unstack_layers` goes from the
 first to the second and copies. In both a layer is traced once: what differs
-between layers is an argument (`Traits`). Layers of other parameters, of linear
-attention, are traced for themselves, and the scan is over the shortest period of
+between layers is an argument (`Traits`). Layers of other parameters
+(`MIXERS`) are traced for themselves, and the scan is over the shortest period of
 layers, whose places (`place_name`) are stacked `[L / period, ...]`.
 
 The module returns hidden states. `unembed` turns them into logits, so that a
@@ -29,13 +29,17 @@ from jax.sharding import PartitionSpec as P
 
 from agentrl.batch import SharedPrefix
 from agentrl.models.attention import Attention, make_traits
-from agentrl.models.config import ACTIVATIONS, TransformerConfig
-from agentrl.models.layers import Dense, norm
-from agentrl.models.linear_attention import (
-    LinearAttention,
-    Recurrent,
-    init_recurrent,
+from agentrl.models.config import (
+    ACTIVATIONS,
+    ATTENTION,
+    CONV,
+    LINEAR,
+    TransformerConfig,
 )
+from agentrl.models.layers import Dense, norm
+from agentrl.models.linear_attention import LinearAttention
+from agentrl.models.recurrent import Recurrent, init_recurrent
+from agentrl.models.short_convolution import ShortConvolution
 from agentrl.ops import (
     attention,
     experts as experts_lib,
@@ -137,6 +141,14 @@ class Experts(nn.Module):
     return out.reshape(shape)
 
 
+# What a layer mixes tokens by -> the module of its parameters 'attention'.
+MIXERS: dict[str, type[nn.Module]] = {
+    ATTENTION: Attention,
+    LINEAR: LinearAttention,
+    CONV: ShortConvolution,
+}
+
+
 class Block(nn.Module):
   """One layer. Shaped for `nn.scan`: the carry first, the cache through.
 
@@ -149,7 +161,7 @@ class Block(nn.Module):
   config: TransformerConfig
   dtype: Any
   out_first: bool
-  linear: bool = False
+  mixer: str = ATTENTION
 
   @nn.compact
   def __call__(self, x, positions, segment_ids, traits, cache, prefix):
@@ -166,8 +178,7 @@ class Block(nn.Module):
         out = out * c.residual_multiplier
       return sharding.place_activations(x + out)
 
-    attend = LinearAttention if self.linear else Attention
-    attended, cache = attend(*parts, name='attention')(
+    attended, cache = MIXERS[self.mixer](*parts, name='attention')(
         before('attention', x),
         positions,
         segment_ids,
@@ -212,8 +223,8 @@ class Period(nn.Module):
   @nn.compact
   def __call__(self, x, positions, segment_ids, traits, cache, prefix):
     c = self.config
-    for i, linear in enumerate(c.linear_layers[: c.period]):
-      parts = (c, self.dtype, self.out_first, linear)
+    for i, mixer in enumerate(c.mixers[: c.period]):
+      parts = (c, self.dtype, self.out_first, mixer)
       own = jax.tree.map(lambda x, i=i: x[i], traits)
       layer = _rematted(self.remat)(*parts, name=place_name(i, c.period))
       x, cache = layer(x, positions, segment_ids, own, cache, prefix)
@@ -273,7 +284,7 @@ class Transformer(nn.Module):
       self.layers = layers(c, self.dtype, False, *rest)
     else:
       parts = (c, self.dtype, True)
-      self.layers = [_JITTED(*parts, linear) for linear in c.linear_layers]
+      self.layers = [_JITTED(*parts, mixer) for mixer in c.mixers]
     self.final_norm = norm(c, divisor=c.logits_scaling)
 
   def __call__(
@@ -295,7 +306,7 @@ class Transformer(nn.Module):
         each row is one segment. With a cache a row has but one, and padding
         comes last.
       cache: `init_cache`'s; engine layout only. A token sees entries up to its
-        own position; a layer of linear attention what it saw before, and
+        own position; a layer without positions what it saw before, and
         nothing where the first position is 0.
       prefix: that every segment continues; without a cache, and without a mesh
         that splits the tokens of a row.
@@ -387,8 +398,10 @@ def init_cache(
   shape = (batch, config.num_kv_heads, length, config.head_dim)
   zeros = lambda: jnp.zeros(shape, dtype)
   return tuple(
-      init_recurrent(config, batch, dtype) if linear else (zeros(), zeros())
-      for linear in config.linear_layers
+      (zeros(), zeros())
+      if mixer == ATTENTION
+      else init_recurrent(config, mixer, batch, dtype)
+      for mixer in config.mixers
   )
 
 

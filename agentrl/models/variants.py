@@ -12,6 +12,7 @@ from typing import Any
 
 from agentrl.models.config import (
     ALL_HEADS,
+    CONV,
     EACH_HEAD,
     FULL,
     LINEAR,
@@ -94,6 +95,24 @@ def _qwen3_5(num_layers: int, **sizes: Any) -> TransformerConfig:
       linear_key_heads=16,
       linear_key_dim=128,
       linear_value_dim=128,
+      **sizes,
+  )
+
+
+def _lfm2(**sizes: Any) -> TransformerConfig:
+  return TransformerConfig(
+      family='lfm2',
+      vocab_size=65536,
+      num_layers=16,
+      layer_types=tuple(
+          FULL if i in (2, 5, 8, 10, 12, 14) else CONV for i in range(16)
+      ),
+      num_kv_heads=8,
+      head_dim=64,
+      rope_theta=1000000.0,
+      max_positions=128000,
+      qk_norm=EACH_HEAD,
+      conv_kernel=3,
       **sizes,
   )
 
@@ -455,6 +474,8 @@ VARIANTS = {
         linear_value_heads=32,
         tie_embeddings=False,
     ),
+    'lfm2-350m': _lfm2(hidden_size=1024, intermediate_size=4608, num_heads=16),
+    'lfm2-1.2b': _lfm2(hidden_size=2048, intermediate_size=8192, num_heads=32),
     'gemma3-1b': _gemma3(
         vocab_size=262144,
         hidden_size=1152,

@@ -23,7 +23,7 @@ class Heads(Protocol):
     ...
 
   @property
-  def linear_layers(self) -> Sequence[bool]:
+  def is_recurrent(self) -> bool:
     ...
 
 
@@ -71,10 +71,10 @@ def shardings(config: Heads, shapes: Any, mesh: Mesh) -> Any:
   Raises:
     ConfigError: the mesh does not divide the model.
   """
-  if mesh.shape['sequence'] > 1 and any(config.linear_layers):
+  if mesh.shape['sequence'] > 1 and config.is_recurrent:
     raise ConfigError(
         f'mesh.sequence={mesh.shape["sequence"]} splits the tokens of a row,'
-        ' which layers of linear attention go through one after the other; give'
+        ' which some layers of this model go through one after the other; give'
         ' the devices to mesh.data or mesh.fsdp.'
     )
   split = mesh.shape['tensor']

@@ -37,11 +37,11 @@ DECODER_RULES: Rules = (
     (r'/(q|k|v|gate|up)/kernel$', P(None, 'fsdp', TENSOR)),
     (r'/(q|k|v|gate|up)/bias$', P(None, TENSOR)),
     (r'/(o|down)/kernel$', P(None, TENSOR, 'fsdp')),
-    # Linear attention is whole on each device of `tensor`: its products are of
-    # queries, keys and values side by side.
-    (r'/(in_qkv|in_z)/kernel$', P(None, 'fsdp')),
+    # Linear attention and convolutions are whole on each device of `tensor`: their
+    # products are of several parts side by side.
+    (r'/(in_qkv|in_z|in_bcx)/kernel$', P(None, 'fsdp')),
     (r'/out/kernel$', P(None, None, 'fsdp')),
-    (r'/(in_qkv|in_z)/a$', P(None, 'fsdp')),
+    (r'/(in_qkv|in_z|in_bcx)/a$', P(None, 'fsdp')),
     (r'/out/b$', P(None, None, 'fsdp')),
     # Adapters: A [L, in, rank] and B [L, rank, out] as the kernel's dimensions.
     (r'/(q|k|v|gate|up)/a$', P(None, 'fsdp')),

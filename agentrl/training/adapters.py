@@ -19,7 +19,7 @@ from agentrl.errors import CheckpointError, ConfigError
 from agentrl.models import lora as lora_lib
 from agentrl.models.config import TransformerConfig
 from agentrl.models.lora import Lora
-from agentrl.models.options import LINEAR_TARGETS, TrainModel
+from agentrl.models.options import TrainModel
 from agentrl.parallel import distributed
 from agentrl.training import state as state_lib
 
@@ -60,11 +60,16 @@ def check_targets(config: TransformerConfig, lora: Lora) -> None:
         'The model is a mixture of experts, whose MLPs cannot have an adapter;'
         " set model.lora.targets=('q', 'k', 'v', 'o')."
     )
-  alien = [name for name in LINEAR_TARGETS if name in lora.targets]
-  if alien and not any(config.linear_layers):
+  own = {x for mixer in config.mixers for x in lora_lib.TARGETS[mixer]}
+  alien = [
+      name
+      for name, block in lora_lib.BLOCKS.items()
+      if block == 'attention' and name in lora.targets and name not in own
+  ]
+  if alien:
     raise ConfigError(
-        'The model has no layers of linear attention, so no'
-        f' {", ".join(alien)}: take them out of model.lora.targets.'
+        f'The model has no projections {", ".join(alien)}: take them out of'
+        ' model.lora.targets.'
     )
 
 

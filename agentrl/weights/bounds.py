@@ -30,6 +30,7 @@ _WHOLE = {
     'no_rope_layer_interval': (1, _MOST_POSITIONS),
     'sliding_window_pattern': (1, _MOST_POSITIONS),
     'full_attention_interval': (1, _MOST_POSITIONS),
+    'conv_kernel': (2, 2**10),
     'linear_kernel': (2, 2**10),
     'linear_key_heads': (1, 2**14),
     'linear_value_heads': (1, 2**14),

@@ -52,6 +52,7 @@ TENSORS = {
     **{name: f'self_attn.{name}' for name in ('q_norm', 'k_norm')},
     **{name: f'mlp.{name}_proj' for name in ('gate', 'up', 'down')},
     'router': 'mlp.gate',
+    'final_norm': 'norm',  # of the model
 }
 
 
@@ -71,8 +72,9 @@ class Family:
     windows: the sliding layers where `layer_types` is absent: None for no
       layer, 'late' (Qwen: from max_window_layers on), 'unrotated' (SmolLM3),
       'pattern' (Gemma: all but every n-th), 'all' (Mistral: all of them, if
-      sliding_window is a number) or 'linear' (Qwen3.5: none, and all but every
-      n-th are of linear attention).
+      sliding_window is a number), 'linear' (Qwen3.5: none, and all but every
+      n-th are of linear attention) or 'conv' (LFM2: none, and all but those of
+      `full_attn_idxs` are convolutions).
     local_rope: whether sliding layers have a rotary base of their own and are
       not scaled; rope_parameters then has an object for each kind of layer.
     rope: rope_parameters where the file has neither these nor rope_scaling.
@@ -82,6 +84,7 @@ class Family:
     unread_scaling: fields of a rotary scaling that its network does not read.
     unread_rope: fields of rope_parameters that do nothing to a text.
     tensors: its own entries of TENSORS.
+    written: fields of config.json that do not depend on the model.
     packed: whether experts may be stored as mxfp4, see `mxfp4`.
   """
 
@@ -102,6 +105,7 @@ class Family:
   unread_scaling: tuple[str, ...] = ()
   unread_rope: tuple[str, ...] = ()
   tensors: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  written: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   packed: bool = False
 
 
@@ -402,6 +406,43 @@ FAMILIES: Mapping[str, Family] = {
         # Positions of images; those of a text are the same in each section.
         unread_rope=('mrope_section', 'mrope_interleaved'),
     ),
+    'lfm2': Family(
+        'Lfm2ForCausalLM',
+        network=dict(qk_norm=EACH_HEAD),
+        defaults=_DEFAULTS
+        | dict(
+            vocab_size=65536,
+            hidden_size=2560,
+            intermediate_size=12288,
+            num_hidden_layers=32,
+            num_attention_heads=32,
+            num_key_value_heads=8,
+            norm_eps=1e-5,
+            tie_word_embeddings=True,
+            max_position_embeddings=128000,
+            rope_theta=1000000.0,
+            conv_L_cache=3,
+            block_multiple_of=256,
+            block_ffn_dim_multiplier=1.0,
+            block_auto_adjust_ff_dim=True,
+        ),
+        fields={'norm_eps': 'rms_norm_eps', 'conv_L_cache': 'conv_kernel'},
+        fixed={'conv_bias': (False, None)},
+        biases={},
+        windows='conv',
+        tensors={
+            'attention_norm': 'operator_norm',
+            'mlp_norm': 'ffn_norm',
+            'final_norm': 'embedding_norm',
+            'o': 'self_attn.out_proj',
+            'q_norm': 'self_attn.q_layernorm',
+            'k_norm': 'self_attn.k_layernorm',
+            'gate': 'feed_forward.w1',
+            'up': 'feed_forward.w3',
+            'down': 'feed_forward.w2',
+        },
+        written={'block_auto_adjust_ff_dim': False},
+    ),
     'gemma3_text': Family(
         'Gemma3ForCausalLM',
         network=dict(
@@ -442,7 +483,11 @@ FAMILIES: Mapping[str, Family] = {
     ),
 }
 # Field's name in transformers 5 -> that in 4 and in the published files.
-RENAMED = {'num_local_experts': 'num_experts'}
+RENAMED = {
+    'num_local_experts': 'num_experts',
+    'block_ff_dim': 'intermediate_size',
+    'tie_embedding': 'tie_word_embeddings',
+}
 # Models of text and images -> the families of their text part; the first, where
 # it names none.
 TEXT_PARTS = {
@@ -505,7 +550,7 @@ LACKED: Mapping[str, str] = {
     **_lack(_LINEAR, 'bailing_hybrid', 'kimi_linear', 'lara_mini', 'minimax'),
     **_lack(_LINEAR, 'olmo_hybrid', 'qwen4_exp', 'qwen4_exp_text'),
     **_lack(_SHARED, 'qwen3_5_moe', 'qwen3_5_moe_text', 'qwen3_next'),
-    **_lack(_CONVOLUTIONS, 'lfm2', 'lfm2_moe', 'lfm3', 'zaya'),
+    **_lack(_CONVOLUTIONS, 'lfm2_moe', 'lfm3', 'zaya'),
     **_lack(_CONVOLUTIONS, 'inkling_text', 'inkling2_text'),
     **_lack(_CONVOLUTIONS, 'inkling2_loop_text'),
     **_lack(

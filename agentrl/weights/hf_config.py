@@ -5,15 +5,26 @@ by name: loading such weights would work, and the model would talk nonsense.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from agentrl.errors import WeightsError
 from agentrl.models import rotary
-from agentrl.models.config import FULL, LINEAR, SLIDING, TransformerConfig
+from agentrl.models.config import (
+    CONV,
+    FULL,
+    LINEAR,
+    SLIDING,
+    TransformerConfig,
+)
 from agentrl.weights import bounds, families
+
+# Fields in which null is a value; in the others it means that they are absent.
+_NULLS = ('num_key_value_heads', 'sliding_window')
+# Layers with parameters of their own -> the beginning of our fields of their sizes.
+_SIZES = {LINEAR: 'linear_', CONV: 'conv_'}
 
 
 def parse(fields: Mapping[str, Any], source: str) -> TransformerConfig:
@@ -43,11 +54,13 @@ def parse(fields: Mapping[str, Any], source: str) -> TransformerConfig:
           f'{field} of {source} is {bounds.short(fields[field])}; only'
           f' {allowed[0]!r} is supported.'
       )
-  # null means an absent field, except in these.
   settings = {
       families.RENAMED.get(field, field): x
-      for field, x in fields.items()
-      if x is not None or field in ('num_key_value_heads', 'sliding_window')
+      # An older name wins where a file has both.
+      for field, x in sorted(
+          fields.items(), key=lambda item: item[0] in families.RENAMED
+      )
+      if x is not None or field in _NULLS
   }
   settings = dict(family.defaults) | settings
   missing = [x for x in read if x not in settings]
@@ -59,6 +72,8 @@ def parse(fields: Mapping[str, Any], source: str) -> TransformerConfig:
     if settings[theirs] is not None:  # else it follows from other fields
       bounds.check(ours, settings[theirs], f'{theirs} of {source}')
   values['family'] = name
+  if settings.get('block_auto_adjust_ff_dim'):
+    values['intermediate_size'] = _adjusted(settings, source)
   # Of a model whose layers all have experts it says nothing.
   values.setdefault('intermediate_size', values.get('moe_intermediate_size'))
   for field, switched in family.biases.items():
@@ -80,6 +95,23 @@ def parse(fields: Mapping[str, Any], source: str) -> TransformerConfig:
   # Numbers that contradict each other: a factor of 0, more heads than width.
   except (ValueError, TypeError, ArithmeticError) as error:
     raise WeightsError(f'{source}: {error}') from error
+
+
+def _adjusted(settings: Mapping[str, Any], source: str) -> int:
+  """The inner size of LFM2's MLPs, of which its files have another."""
+  size = int(2 * settings['intermediate_size'] / 3)
+  unit, factor = (
+      settings[f'block_{x}'] for x in ('multiple_of', 'ffn_dim_multiplier')
+  )
+  bounds.check('intermediate_size', unit, f'block_multiple_of of {source}')
+  if not bounds.is_real(factor) or factor <= 0:
+    raise WeightsError(
+        f'block_ffn_dim_multiplier of {source} is {bounds.short(factor)}; it'
+        ' must be a positive number.'
+    )
+  size = unit * -(-int(factor * size) // unit)
+  bounds.check('intermediate_size', size, f'block_ff_dim of {source}')
+  return size
 
 
 def _check_rotation(config: TransformerConfig) -> None:
@@ -168,7 +200,17 @@ def _layers(
       slides = [window is not None] * count
     case 'linear':
       every = checked('full_attention_interval')
-      return _linear_layers(settings, every, count, source)
+      attends = [(i + 1) % every == 0 for i in range(count)]
+      return _mixed_layers(LINEAR, attends, settings, source)
+    case 'conv':
+      listed = settings.get('full_attn_idxs', list(range(count)))
+      if not isinstance(listed, list) or not all(map(bounds.is_whole, listed)):
+        raise WeightsError(
+            f'full_attn_idxs of {source} is {bounds.short(listed)}; it must be'
+            ' a list of numbers of layers.'
+        )
+      attends = [i in listed for i in range(count)]
+      return _mixed_layers(CONV, attends, settings, source)
   if family.windows not in ('pattern', 'all'):
     window = window if checked('use_sliding_window') else None
     slides = [x and window is not None for x in slides]
@@ -188,17 +230,29 @@ def _layers(
   return dict(layer_types=kinds, rope_layers=rotated, sliding_window=window)
 
 
-def _linear_layers(
-    settings: Mapping[str, Any], every: int, count: int, source: str
+def _mixed_layers(
+    mixer: str,
+    attends: Sequence[bool],
+    settings: Mapping[str, Any],
+    source: str,
 ) -> dict[str, Any]:
-  """`_layers` of a family of which some are of linear attention."""
-  kinds = [FULL if (i + 1) % every == 0 else LINEAR for i in range(count)]
+  """`_layers` of a family of which some are LINEAR or CONV.
+
+  Args:
+    mixer: which of both.
+    attends: for each layer, whether it is FULL where `layer_types` is absent.
+    settings: of the file.
+    source: for messages.
+  """
+  kinds = [FULL if x else mixer for x in attends]
   if 'layer_types' in settings:
-    kinds = _listed(settings, 'layer_types', (FULL, LINEAR), count, source)
+    choices = (FULL, mixer)
+    kinds = _listed(settings, 'layer_types', choices, len(kinds), source)
   values: dict[str, Any] = dict(layer_types=kinds)
-  if LINEAR not in kinds:
-    linear = [x.name for x in dataclasses.fields(TransformerConfig)]
-    values |= {name: 0 for name in linear if name.startswith('linear_')}
+  if mixer not in kinds:  # sizes of layers that it does not have
+    names = [x.name for x in dataclasses.fields(TransformerConfig)]
+    prefix = _SIZES[mixer]
+    values |= {name: 0 for name in names if name.startswith(prefix)}
   return values
 
 
@@ -381,7 +435,8 @@ def make(config: TransformerConfig) -> dict[str, Any]:
           theirs: getattr(config, ours)
           for theirs, ours in read.items()
           # Sizes of layers that it does not have.
-          if getattr(config, ours) != 0 or not ours.startswith('linear_')
+          if getattr(config, ours) != 0
+          or not ours.startswith(tuple(_SIZES.values()))
       },
       'hidden_act': config.hidden_act,
       **dict.fromkeys(('attention_bias', 'mlp_bias'), False),
@@ -391,6 +446,7 @@ def make(config: TransformerConfig) -> dict[str, Any]:
       },
       **_layer_fields(config, family),
       **_rope_fields(config, family),
+      **family.written,
   }
   if 'hidden_activation' in family.fixed:
     fields['hidden_activation'] = config.hidden_act
@@ -419,7 +475,7 @@ def _layer_fields(
     window = family.defaults['sliding_window']
   if family.windows == 'all':
     return {'sliding_window': window}
-  if family.windows == 'linear':
+  if family.windows in ('linear', 'conv'):
     return {'layer_types': kinds}
   fields: dict[str, Any] = {'layer_types': kinds, 'sliding_window': window}
   if family.windows != 'pattern':

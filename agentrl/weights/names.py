@@ -17,7 +17,7 @@ import numpy as np
 
 from agentrl.errors import WeightsError
 from agentrl.models import transformer
-from agentrl.models.config import TransformerConfig
+from agentrl.models.config import ATTENTION, CONV, LINEAR, TransformerConfig
 from agentrl.weights import families
 from agentrl.weights.shards import Entry
 
@@ -133,24 +133,30 @@ def _attention(config: TransformerConfig) -> Iterator[Tensor]:
     yield _vector(('attention', 'o', 'bias'), f'{names["o"]}.bias', None)
 
 
-# Our products of linear attention -> their names in files.
-_LINEAR = {
-    'in_qkv': 'in_proj_qkv',
-    'in_z': 'in_proj_z',
-    'in_b': 'in_proj_b',
-    'in_a': 'in_proj_a',
-    'out': 'out_proj',
-}
-
-
-def _linear_attention() -> Iterator[Tensor]:
+def _linear_attention(config: TransformerConfig) -> Iterator[Tensor]:
+  del config
   hf = 'linear_attn'
-  for ours, theirs in _LINEAR.items():
-    yield _kernel('attention', ours, f'{hf}.{theirs}', None)
+  for name in ('qkv', 'z', 'b', 'a'):
+    yield _kernel('attention', f'in_{name}', f'{hf}.in_proj_{name}', None)
+  yield _kernel('attention', 'out', f'{hf}.out_proj', None)
   yield _vector(('attention', 'conv'), f'{hf}.conv1d.weight', None)
   yield _vector(('attention', 'a_log'), f'{hf}.A_log', None)
   yield _vector(('attention', 'dt_bias'), f'{hf}.dt_bias', None)
   yield _norm(('attention', 'norm'), f'{hf}.norm', None)
+
+
+def _convolution(config: TransformerConfig) -> Iterator[Tensor]:
+  del config
+  yield _kernel('attention', 'in_bcx', 'conv.in_proj', None)
+  yield _vector(('attention', 'conv'), 'conv.conv.weight', None)
+  yield _kernel('attention', 'out', 'conv.out_proj', None)
+
+
+_MIXERS: dict[str, Callable[[TransformerConfig], Iterator[Tensor]]] = {
+    ATTENTION: _attention,
+    LINEAR: _linear_attention,
+    CONV: _convolution,
+}
 
 
 def _mlp(config: TransformerConfig) -> Iterator[Tensor]:
@@ -189,19 +195,19 @@ def _norms(config: TransformerConfig) -> Iterator[Tensor]:
 EMBED = Tensor(('embed',), 'model.embed_tokens.weight', 'token_embd.weight')
 LM_HEAD = Tensor(('lm_head',), 'lm_head.weight', 'output.weight', True)
 FINAL_NORM = Tensor(
-    ('final_norm', 'scale'), 'model.norm.weight', 'output_norm.weight'
+    ('final_norm', 'scale'), 'model.{name}.weight', 'output_norm.weight'
 )
 
 
 def table(config: TransformerConfig) -> tuple[Tensor, ...]:
   """The tensors of a model; a tied one has no output head of its own."""
   layers: list[Tensor] = []
-  for place, linear in enumerate(config.linear_layers[: config.period]):
-    attention = _linear_attention() if linear else _attention(config)
-    rows = (*_norms(config), *attention, *_mlp(config))
+  for place, mixer in enumerate(config.mixers[: config.period]):
+    rows = (*_norms(config), *_MIXERS[mixer](config), *_mlp(config))
     layers += [row.at_place(place, config.period) for row in rows]
   head = () if config.tie_embeddings else (LM_HEAD,)
-  return (EMBED, *layers, FINAL_NORM, *head)
+  final = FINAL_NORM.hf.format(name=_names(config)['final_norm'])
+  return (EMBED, *layers, dataclasses.replace(FINAL_NORM, hf=final), *head)
 
 
 def file_names(

@@ -189,18 +189,22 @@ def _read_config(directory: pathlib.Path, config: TransformerConfig) -> Lora:
     raise WeightsError(f'{path} does not describe a LoRA adapter.')
   _check_options(fields, path)
   kept = Lora(targets=tuple(_separate(config)))
-  ours = {module: name for name, module in _modules(config, kept).items()}
+  ours = _modules(config, kept)
   listed = fields.get('target_modules')
+  # One of peft's names means all modules that end in it.
+  meant = lambda x: [
+      name for name, module in ours.items() if f'.{module}'.endswith(f'.{x}')
+  ]
   if (
       not isinstance(listed, list)
       or not listed
-      or any(not isinstance(x, str) or x not in ours for x in listed)
+      or any(not isinstance(x, str) or not meant(x) for x in listed)
   ):
     raise WeightsError(
         f'{path} has target_modules={bounds.short(listed)}; known:'
-        f' {", ".join(ours)}.'
+        f' {", ".join(ours.values())}.'
     )
-  targets = {ours[module] for module in listed}
+  targets = {name for module in listed for name in meant(module)}
   rank, alpha = fields.get('r'), fields.get('lora_alpha')
   if not bounds.is_whole(rank) or rank < 1:
     raise WeightsError(
@@ -293,9 +297,18 @@ def modules(config: TransformerConfig, lora: Lora) -> list[str]:
 
 
 def _modules(config: TransformerConfig, lora: Lora) -> dict[str, str]:
-  """Target -> the last part of its module's name."""
+  """Target -> the end of its module's name, long enough to mean no other."""
+  last = lambda tensor: tensor.hf.split('.')[-2]
+  meanings = collections.defaultdict(set)
+  for tensor in names.table(config):
+    if tensor.path[-1] == 'kernel':
+      meanings[last(tensor)].add(tensor.path_in_layer)
   return {
-      tensor.path[-2]: tensor.hf.split('.')[-2]
+      tensor.path[-2]: (
+          last(tensor)
+          if len(meanings[last(tensor)]) == 1
+          else '.'.join(tensor.hf.split('.')[-3:-1])
+      )
       for tensor in _tensors(config, lora)
   }
 

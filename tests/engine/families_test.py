@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from agentrl.models import transformer
-from agentrl.models.config import ALL_HEADS, EACH_HEAD, FULL, LINEAR, SLIDING
+from agentrl.models.config import (
+    ALL_HEADS,
+    CONV,
+    EACH_HEAD,
+    FULL,
+    LINEAR,
+    SLIDING,
+)
 from tests import tiny
 from tests.engine.talking import GREEDY, once, talk
 
@@ -82,6 +89,13 @@ QWEN3_5 = dict(
     partial_rotary_factor=0.25,
     **tiny.LINEAR,
 )
+LFM2 = dict(
+    family='lfm2',
+    num_layers=3,
+    layer_types=[CONV, FULL, CONV],
+    conv_kernel=3,
+    qk_norm=EACH_HEAD,
+)
 KINDS = {
     'gemma3_text': GEMMA,
     'qwen3_moe': EXPERTS,
@@ -92,6 +106,7 @@ KINDS = {
     'granite': GRANITE,
     'gpt_oss': GPT_OSS,
     'qwen3_5_text': QWEN3_5,
+    'lfm2': LFM2,
 }
 ARCHITECTURES = {
     'olmo3': 'Olmo3ForCausalLM',
@@ -100,6 +115,7 @@ ARCHITECTURES = {
     'granite': 'GraniteForCausalLM',
     'gpt_oss': 'GptOssForCausalLM',
     'qwen3_5_text': 'Qwen3_5ForCausalLM',
+    'lfm2': 'Lfm2ForCausalLM',
     'gemma3_text': 'Gemma3ForCausalLM',
     'qwen3_moe': 'Qwen3MoeForCausalLM',
     'qwen2': 'Qwen2ForCausalLM',
@@ -113,6 +129,7 @@ NAMES = {
     'ministral3': 'model.layers.1.self_attn.q_proj.weight',
     'granite': 'model.layers.0.mlp.up_proj.weight',
     'gpt_oss': 'model.layers.1.mlp.experts.gate_up_proj',
+    'lfm2': 'model.layers.2.conv.out_proj.weight',
     'qwen3_5_text': 'model.layers.2.linear_attn.in_proj_qkv.weight',
     'gemma3_text': 'model.layers.2.post_feedforward_layernorm.weight',
     'qwen3_moe': 'model.layers.1.mlp.experts.3.down_proj.weight',
@@ -132,6 +149,9 @@ def find(params, name):
       'ministral3': lambda: kernel('attention', 'q', 1),
       'granite': lambda: kernel('mlp', 'up', 0),
       'gpt_oss': lambda: layers['mlp']['experts_gate_up'][1],
+      'lfm2': lambda: (
+          layers['block_2_of_3']['attention']['out']['kernel'][0].T
+      ),
       'qwen3_5_text': lambda: (
           layers['block_0_of_2']['attention']['in_qkv']['kernel'][1].T
       ),
@@ -173,6 +193,7 @@ def score(config, params, ids):
             pytest.param(name, marks=pytest.mark.slow)
             for name in (
                 *('qwen2', 'olmo3', 'glm4', 'ministral3', 'granite', 'gpt_oss'),
+                'lfm2',
             )
         ),
     ],

@@ -249,6 +249,17 @@ def _qwen3_5(fields, rng):
   )
 
 
+def _lfm2(fields, rng):
+  del fields['head_dim']
+  fields['norm_eps'] = fields.pop('rms_norm_eps')
+  count = rng.choice((2, 3, 4))
+  return dict(
+      num_hidden_layers=count,
+      full_attn_idxs=rng.sample(range(count), rng.choice((1, 2))),
+      rope_parameters=rng.choice(_scaled()),
+  )
+
+
 def _phi3(fields, rng):
   """Divisors as many as half of the rotated dimensions."""
   del fields['head_dim']  # transformers counts those of this size alone
@@ -342,6 +353,16 @@ FAMILIES = {
         ),
         _qwen3_5,
     ),
+    'lfm2': (
+        'Lfm2Config',
+        dict(
+            conv_L_cache=[2, 3, 4],
+            block_auto_adjust_ff_dim=_FLAG,
+            block_multiple_of=[4, 16],
+            block_ffn_dim_multiplier=[0.7, 1.0],
+        ),
+        _lfm2,
+    ),
     'gpt_oss': (
         'GptOssConfig',
         dict(
@@ -367,6 +388,7 @@ DEFAULT = {
     'phi3': 'phi3 1',
     'gpt_oss': 'gpt_oss 1',
     'qwen3_5_text': 'qwen3_5_text 1',
+    'lfm2': 'lfm2 1',
 }
 RANDOM = [f'{family} {seed}' for family in FAMILIES for seed in range(10)]
 

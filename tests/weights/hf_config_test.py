@@ -8,7 +8,14 @@ import pytest
 
 from agentrl.errors import WeightsError
 from agentrl.models import rotary, variants
-from agentrl.models.config import FULL, ROTATED, SLIDING, TransformerConfig
+from agentrl.models.config import (
+    ATTENTION,
+    FULL,
+    LINEAR,
+    ROTATED,
+    SLIDING,
+    TransformerConfig,
+)
 from agentrl.weights import families, hf_config
 
 # What the published files say of the network, without what says nothing of it.
@@ -219,6 +226,28 @@ PUBLISHED = {
         tie_word_embeddings=True,
         vocab_size=49159,
     ),
+    'lfm2-350m': dict(
+        model_type='lfm2',
+        block_auto_adjust_ff_dim=True,
+        block_dim=1024,
+        block_ff_dim=6656,
+        block_ffn_dim_multiplier=1.0,
+        block_multiple_of=256,
+        block_norm_eps=1e-5,
+        conv_L_cache=3,
+        conv_bias=False,
+        conv_dim=1024,
+        full_attn_idxs=[2, 5, 8, 10, 12, 14],
+        hidden_size=1024,
+        max_position_embeddings=128000,
+        norm_eps=1e-5,
+        num_attention_heads=16,
+        num_heads=16,
+        num_hidden_layers=16,
+        num_key_value_heads=8,
+        rope_theta=1000000.0,
+        vocab_size=65536,
+    ),
     'qwen3.5-0.8b': dict(
         model_type='qwen3_5',
         tie_word_embeddings=True,
@@ -344,6 +373,43 @@ def test_what_is_written_is_read(name):
 QWEN2 = PUBLISHED['qwen2.5-14b'] | dict(num_hidden_layers=4)
 
 
+@pytest.mark.parametrize(
+    'changes, size',
+    [
+        (dict(block_ff_dim=12288), 8192),
+        (dict(block_auto_adjust_ff_dim=False), 6656),
+        (dict(block_ffn_dim_multiplier=0.5), 2304),
+        (dict(intermediate_size=12288), 4608),  # the older name wins
+    ],
+)
+def test_the_mlp_of_lfm2_is_smaller_than_its_file_says(changes, size):
+  found = parse(PUBLISHED['lfm2-350m'] | changes).intermediate_size
+  assert found == size
+  torch = pytest.importorskip('torch')
+  transformers = pytest.importorskip('transformers')
+  fields = PUBLISHED['lfm2-350m'] | dict(num_hidden_layers=1) | changes
+  with torch.device('meta'):
+    theirs = transformers.Lfm2ForCausalLM(transformers.Lfm2Config(**fields))
+  mlp = theirs.model.layers[0].feed_forward
+  assert mlp.w1.out_features == size
+
+
+@pytest.mark.parametrize(
+    'changes, message',
+    [
+        (dict(full_attn_idxs='all'), 'full_attn_idxs of config.json is .all'),
+        (dict(block_multiple_of=0), 'block_multiple_of of config.json is 0'),
+        (dict(block_ffn_dim_multiplier=-1), 'multiplier of config.json is -1'),
+        (dict(conv_bias=True), 'conv_bias of config.json is True'),
+        (dict(full_attn_idxs=[]), 'All layers are conv; at least one'),
+        (dict(conv_L_cache=1), 'conv_L_cache of config.json is 1'),
+    ],
+)
+def test_odd_fields_of_lfm2_are_refused(changes, message):
+  with pytest.raises(WeightsError, match=message):
+    parse(PUBLISHED['lfm2-350m'] | changes)
+
+
 def test_qwen3_5_without_linear_layers_keeps_no_sizes_of_them():
   fields = hf_config.make(variants.get('qwen3.5-0.8b'))
   config = parse(fields | dict(layer_types=[FULL] * 24))
@@ -351,7 +417,7 @@ def test_qwen3_5_without_linear_layers_keeps_no_sizes_of_them():
   assert parse(hf_config.make(config)) == config
   every = {k: v for k, v in fields.items() if k != 'layer_types'}
   assert parse(every | dict(full_attention_interval=1)) == config
-  assert parse(every).linear_layers == (True, True, True, False) * 6
+  assert parse(every).mixers == (*[LINEAR] * 3, ATTENTION) * 6
 
 
 def test_qwens_windows_begin_at_a_layer_or_are_listed():

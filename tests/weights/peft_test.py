@@ -15,7 +15,7 @@ import safetensors.numpy
 from agentrl.errors import WeightsError
 from agentrl.models import lora as lora_lib, transformer
 from agentrl.models.lora import Base, Lora
-from agentrl.models.options import LINEAR_TARGETS
+from agentrl.models.options import OTHER_TARGETS
 from agentrl.weights import hf, names, peft
 from tests import tiny
 from tests.models import hugging_face
@@ -204,8 +204,9 @@ def test_peft_loads_what_we_write(tmp_path, name):
   theirs.save_pretrained(tmp_path / 'base')
   config, params = hf.load(tmp_path / 'base')
   targets = ATTENTION if config.num_experts else Lora().targets
-  if any(config.linear_layers):
-    targets = (*targets, *LINEAR_TARGETS)
+  if config.is_recurrent:
+    own = {x for mixer in config.mixers for x in lora_lib.TARGETS[mixer]}
+    targets = (*targets, *(name for name in OTHER_TARGETS if name in own))
   if config.family in ('glm4', 'phi3'):  # others share tensors
     targets = ('o', 'down')
   lora = Lora(rank=3, alpha=5.0, targets=targets, rslora='qwen' in name)

@@ -15,7 +15,7 @@ import numpy as np
 
 from agentrl.errors import EngineError, EngineRefusal
 from agentrl.inference.control import ControlClient
-from agentrl.models.config import TransformerConfig
+from agentrl.models.config import ATTENTION, TransformerConfig
 from agentrl.weights import shards
 
 _CHECKED_ROWS = 4
@@ -44,7 +44,7 @@ def make_evidence(
     config: TransformerConfig,
 ) -> Evidence:
   """Evidence of a model's files, as the version of this number."""
-  attends = [i for i, linear in enumerate(config.linear_layers) if not linear]
+  attends = [i for i, kind in enumerate(config.mixers) if kind == ATTENTION]
   last = attends[-1]
   others = [i for i in range(config.num_layers) if i != last]
   return Evidence(
