@@ -90,7 +90,7 @@ def parse(fields: Mapping[str, Any], source: str) -> TransformerConfig:
     values |= _layers(family, settings, values['num_layers'], source)
     values |= _rope(family, settings, SLIDING in values['layer_types'], source)
     config = TransformerConfig(**family.network, **values)
-    _check_rotation(config)
+    check_rotation(config)
     return config
   # Numbers that contradict each other: a factor of 0, more heads than width.
   except (ValueError, TypeError, ArithmeticError) as error:
@@ -114,7 +114,7 @@ def _adjusted(settings: Mapping[str, Any], source: str) -> int:
   return size
 
 
-def _check_rotation(config: TransformerConfig) -> None:
+def check_rotation(config: TransformerConfig) -> None:
   """ValueError unless scaled rotary frequencies are numbers."""
   if config.rope_scaling is None:
     return

@@ -2,7 +2,8 @@
 
 One table serves reading and writing; a model's config selects its rows. Files
 hold one matrix a layer (and an expert), as torch does: `[out, in]`; some
-families' hold several of ours in one, one below the other. Our tree is the trainer's: kernels `[in, out]`, layers stacked to
+families' hold several of ours in one, one below the other, and so do GGUF files a
+layer's experts. Our tree is the trainer's: kernels `[in, out]`, layers stacked to
 `[L, ...]`, experts to `[L, E, ...]`.
 """
 
@@ -18,7 +19,7 @@ import numpy as np
 from agentrl.errors import WeightsError
 from agentrl.models import transformer
 from agentrl.models.config import ATTENTION, CONV, LINEAR, TransformerConfig
-from agentrl.weights import families
+from agentrl.weights import families, gguf_architectures
 from agentrl.weights.shards import Entry
 
 Params = Any
@@ -32,7 +33,8 @@ class Tensor:
     path: in our tree.
     hf: name in safetensors; `{i}` stands for the layer, `{e}` for the expert.
       Layer i has the index i // period in our stack.
-    gguf: name in GGUF; None if no GGUF file with such a tensor is read.
+    gguf: name in GGUF, the same for all experts of a layer; None if no GGUF file
+      with such a tensor is read.
     transposed: files have [out, in], we have [in, out].
     place: of its layers in each period, see `transformer`.
     period: layers after which they repeat.
@@ -116,21 +118,22 @@ def _names(config: TransformerConfig) -> dict[str, str]:
 
 
 def _attention(config: TransformerConfig) -> Iterator[Tensor]:
-  names = _names(config)
+  names, gguf = _names(config), gguf_architectures.tensors(config.family)
   for name in 'qkv':
-    hf, gguf = names[name], f'attn_{name}'
-    yield _kernel('attention', name, hf, gguf)
+    yield _kernel('attention', name, names[name], gguf[name])
     if config.qkv_bias:
       bias = ('attention', name, 'bias')
-      yield _vector(bias, f'{hf}.bias', f'{gguf}.bias')
+      yield _vector(bias, f'{names[name]}.bias', f'{gguf[name]}.bias')
     if config.qk_norm and name != 'v':
-      norm = ('attention', f'{name}_norm')
-      yield _norm(norm, names[f'{name}_norm'], f'{gguf}_norm')
-  yield _kernel('attention', 'o', names['o'], 'attn_output')
+      norm = f'{name}_norm'
+      yield _norm(('attention', norm), names[norm], gguf[norm])
+  yield _kernel('attention', 'o', names['o'], gguf['o'])
   if config.attention_sinks:
-    yield _vector(('attention', 'sinks'), 'self_attn.sinks', None)
+    sinks = ('attention', 'sinks')
+    yield _vector(sinks, 'self_attn.sinks', f'{gguf["sinks"]}.weight')
   if config.o_bias:
-    yield _vector(('attention', 'o', 'bias'), f'{names["o"]}.bias', None)
+    o_bias = ('attention', 'o', 'bias')
+    yield _vector(o_bias, f'{names["o"]}.bias', f'{gguf["o"]}.bias')
 
 
 def _linear_attention(config: TransformerConfig) -> Iterator[Tensor]:
@@ -160,36 +163,41 @@ _MIXERS: dict[str, Callable[[TransformerConfig], Iterator[Tensor]]] = {
 
 
 def _mlp(config: TransformerConfig) -> Iterator[Tensor]:
-  names = _names(config)
+  names, gguf = _names(config), gguf_architectures.tensors(config.family)
   if config.num_experts:
-    yield _kernel('mlp', 'router', names['router'], None)
+    yield _kernel('mlp', 'router', names['router'], gguf['router'])
     if config.mlp_bias:
-      yield _vector(('mlp', 'router', 'bias'), f'{names["router"]}.bias', None)
+      router = ('mlp', 'router', 'bias')
+      yield _vector(router, f'{names["router"]}.bias', f'{gguf["router"]}.bias')
   if config.glu_limit is not None:
     # All experts in one tensor, which lies as ours.
     for name in ('gate_up', 'down'):
-      for end in ('', '_bias') if config.mlp_bias else ('',):
-        hf = f'mlp.experts.{name}_proj{end}'
-        yield _vector(('mlp', f'experts_{name}{end}'), hf, None)
+      ours, hf = f'experts_{name}', f'mlp.experts.{name}_proj'
+      yield _vector(('mlp', ours), hf, f'{gguf[ours]}.weight')
+      if config.mlp_bias:
+        bias = ('mlp', f'{ours}_bias')
+        yield _vector(bias, f'{hf}_bias', f'{gguf[ours]}.bias')
     return
   for name in ('gate', 'up', 'down'):
     if config.num_experts:
-      hf = f'mlp.experts.{{e}}.{name}_proj'
-      yield _kernel('mlp', f'experts_{name}', hf, None, leaf=())
+      hf, experts = f'mlp.experts.{{e}}.{name}_proj', f'experts_{name}'
+      yield _kernel('mlp', experts, hf, gguf[experts], leaf=())
     else:
-      yield _kernel('mlp', name, names[name], f'ffn_{name}')
+      yield _kernel('mlp', name, names[name], gguf[name])
       if config.mlp_bias:
-        yield _vector(('mlp', name, 'bias'), f'{names[name]}.bias', None)
+        path = ('mlp', name, 'bias')
+        yield _vector(path, f'{names[name]}.bias', f'{gguf[name]}.bias')
 
 
 def _norms(config: TransformerConfig) -> Iterator[Tensor]:
-  names = _names(config)
+  names, gguf = _names(config), gguf_architectures.tensors(config.family)
+  modules: tuple[str, ...] = ()
   if config.pre_norms:
-    yield _norm(('attention_norm',), names['attention_norm'], 'attn_norm')
-    yield _norm(('mlp_norm',), names['mlp_norm'], 'ffn_norm')
+    modules += ('attention_norm', 'mlp_norm')
   if config.post_norms:
-    for name in ('attention_post_norm', 'mlp_post_norm'):
-      yield _norm((name,), names[name], None)
+    modules += ('attention_post_norm', 'mlp_post_norm')
+  for name in modules:
+    yield _norm((name,), names[name], gguf[name])
 
 
 EMBED = Tensor(('embed',), 'model.embed_tokens.weight', 'token_embd.weight')

@@ -175,7 +175,7 @@ def test_an_unknown_architecture_is_refused(model, tmp_path):
   path = write(tmp_path / 'a.gguf', model, architecture='mamba')
   with pytest.raises(
       WeightsError,
-      match="'mamba'; known: 'llama', 'qwen2', 'qwen3'. .*safetensors",
+      match="'mamba'; known: 'llama', 'mistral3', .*'gpt-oss'. .*safetensors",
   ):
     gguf.load(path)
 
@@ -184,7 +184,8 @@ def test_an_unknown_architecture_is_refused(model, tmp_path):
     'changes, message',
     [
         ({'block_count': None}, 'no field llama.block_count'),
-        ({'rope.scaling.type': 'yarn'}, "rope.scaling.type of .* is 'yarn'"),
+        ({'rope.scaling.type': 'su'}, "rope.scaling.type of .* is 'su'"),
+        ({'rope.scaling.type': 'yarn'}, 'no field llama.rope.scaling.factor'),
         ({'rope.dimension_count': 8}, 'rotates 8 of 16 dimensions'),
         ({'attention.head_count_kv': 4}, '6 attention heads do not divide'),
         ({'block_count': 2}, 'has unknown 9 tensors'),

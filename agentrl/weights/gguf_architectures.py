@@ -1,0 +1,171 @@
+"""Tables of GGUF files, architecture by architecture: fields, names, layouts.
+
+`gguf_config` and `gguf_tensors` read by them, `names` takes the tensors' names.
+The facts are those of llama.cpp's converters from Hugging Face's files
+(https://github.com/ggml-org/llama.cpp, conversion/) and of the networks that it
+builds (src/models/). What the files leave out, llama.cpp has in code; so have the
+tables here.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+# Field of the metadata, behind the architecture's name -> our field, of all.
+REQUIRED = {
+    'block_count': 'num_layers',
+    'embedding_length': 'hidden_size',
+    'feed_forward_length': 'intermediate_size',
+    'attention.head_count': 'num_heads',
+    'context_length': 'max_positions',
+    'attention.layer_norm_rms_epsilon': 'rms_norm_eps',
+}
+_EXPERTS = {
+    'expert_count': 'num_experts',
+    'expert_used_count': 'num_experts_per_token',
+    'expert_feed_forward_length': 'moe_intermediate_size',
+}
+WINDOW = 'attention.sliding_window'
+TEMPERATURE = 'attention.temperature_scale'
+# Fields that change a network, and the values that change nothing: those of an
+# architecture that does not read them.
+NEUTRAL: Mapping[str, tuple[Any, ...]] = {
+    'attention.causal': (True,),
+    'attention.clamp_kqv': (0.0,),
+    'attention.max_alibi_bias': (0.0,),
+    'attention.scale': (0.0,),
+    'attention.shared_kv_layers': (0,),
+    'attn_logit_softcapping': (0.0,),
+    'deepstack_mapping': (),
+    'embedding_scale': (0.0, 1.0),
+    'expert_count': (0,),
+    'expert_gating_func': (0, 1),  # softmax
+    'expert_shared_count': (0,),
+    'expert_weights_scale': (0.0, 1.0),
+    'final_logit_softcapping': (0.0,),
+    'leading_dense_block_count': (0,),
+    'logit_scale': (0.0, 1.0),
+    'nextn_predict_layers': (0,),
+    'residual_scale': (0.0, 1.0),
+    'rope.dimension_sections': (),
+    'rope.scale_linear': (1.0,),
+    'rope.scaling.yarn_ext_factor': (1.0,),
+    'use_parallel_residual': (False,),
+    TEMPERATURE: (0.0,),
+    WINDOW: (0,),
+}
+# The divisors of rotary frequencies, tensors beside those of the network: of all
+# rows (Llama 3), and of short and of long ones.
+ROPE_FREQS = 'rope_freqs.weight'
+ROPE_SHORT = 'rope_factors_short.weight'
+ROPE_LONG = 'rope_factors_long.weight'
+
+
+@dataclasses.dataclass(frozen=True)
+class Architecture:
+  """The traits of the files of one `general.architecture`.
+
+  Attributes:
+    family: the key of `families.FAMILIES` that they are read as.
+    others: field of the metadata -> the family of files in which it is not 0.
+    fields: further fields that must be there -> ours.
+    optional: further fields that need not be there -> ours.
+    network: fields of TransformerConfig that the files do not record.
+    fixed: entries of NEUTRAL of its own.
+    paired: whether rows of queries and keys are stored with those of a rotated
+      pair side by side, see `gguf_tensors`.
+    full_every: of the layers of a file with a window, every n-th has none; 0:
+      all have it; None: no window is read.
+    unrotated_every: every n-th layer is not rotated; 0: all are.
+    yarn: fields of the yarn scaling that the files do not record.
+    scaled_by_width: models of so many layers divide attention scores by the root
+      of hidden_size / num_heads, others of the family by that of head_dim; None:
+      all do so without its being written in their config.
+  """
+
+  family: str
+  others: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  fields: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  optional: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  network: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  fixed: Mapping[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict)
+  paired: bool = False
+  full_every: int | None = None
+  unrotated_every: int = 0
+  yarn: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  scaled_by_width: int | None = None
+
+
+ARCHITECTURES: Mapping[str, Architecture] = {
+    # Mistral's too, whose network is Llama's where no window is recorded.
+    'llama': Architecture('llama', paired=True),
+    'mistral3': Architecture(
+        'mistral', others={TEMPERATURE: 'ministral3'}, paired=True
+    ),
+    'qwen2': Architecture('qwen2'),
+    'qwen3': Architecture('qwen3'),
+    'qwen3moe': Architecture(
+        'qwen3_moe',
+        fields=_EXPERTS,
+        optional={'expert_weights_norm': 'norm_topk_prob'},
+        network=dict(norm_topk_prob=True),
+    ),
+    'smollm3': Architecture('smollm3', paired=True, unrotated_every=4),
+    'granite': Architecture(
+        'granite',
+        fields={'logit_scale': 'logits_scaling'},
+        optional={
+            'attention.scale': 'attention_multiplier',
+            'embedding_scale': 'embedding_multiplier',
+            'residual_scale': 'residual_multiplier',
+        },
+        # False switches the rotation off, in models without a position.
+        fixed={'rope.scaling.finetuned': (True,)},
+        paired=True,
+    ),
+    'gemma3': Architecture('gemma3_text', full_every=6, scaled_by_width=62),
+    'olmo2': Architecture('olmo2', others={WINDOW: 'olmo3'}, full_every=4),
+    'glm4': Architecture('glm4'),
+    'phi3': Architecture('phi3', full_every=0),
+    'seed_oss': Architecture('seed_oss'),
+    'hunyuan-dense': Architecture('hunyuan_v1_dense'),
+    'gpt-oss': Architecture(
+        'gpt_oss',
+        fields=_EXPERTS,
+        network=dict(glu_limit=7.0),
+        full_every=2,
+        yarn=dict(truncate=False),
+    ),
+}
+
+# Our module -> its name in a layer of the files, as `families.TENSORS`.
+_TENSORS = {
+    'attention_norm': 'attn_norm',
+    'attention_post_norm': 'post_attention_norm',
+    'mlp_norm': 'ffn_norm',
+    'mlp_post_norm': 'post_ffw_norm',
+    **{name: f'attn_{name}' for name in ('q', 'k', 'v', 'q_norm', 'k_norm')},
+    'o': 'attn_output',
+    'sinks': 'attn_sinks',
+    **{name: f'ffn_{name}' for name in ('gate', 'up', 'down')},
+    'router': 'ffn_gate_inp',
+    **{
+        f'experts_{name}': f'ffn_{name}_exps' for name in ('gate', 'up', 'down')
+    },
+    # No tensor of a file: `gguf_tensors` makes it of two.
+    'experts_gate_up': 'ffn_gate_up_exps',
+}
+_ONE_GATE_UP = dict.fromkeys(('gate', 'up'), 'ffn_up')
+_NORM_BEHIND = {'mlp_norm': 'post_attention_norm'}
+# By family: its own entries of _TENSORS.
+_OWN: Mapping[str, Mapping[str, str]] = {
+    'seed_oss': _NORM_BEHIND,
+    'gpt_oss': _NORM_BEHIND,
+    'glm4': _ONE_GATE_UP,
+    'phi3': dict.fromkeys('qkv', 'attn_qkv') | _ONE_GATE_UP,
+}
+
+
+def tensors(family: str) -> dict[str, str]:
+  """Names of our modules in a layer of a family's GGUF files."""
+  return _TENSORS | dict(_OWN.get(family, {}))

@@ -1,0 +1,121 @@
+"""The tensors of a GGUF file as Hugging Face's files would hold them.
+
+llama.cpp's converter changes some on writing. That of Gemma adds the 1 to scales of
+norms which the network adds by itself. In files whose architecture is `paired`, rows
+of queries and keys are in an order of their own: llama.cpp rotates neighbouring
+dimensions of a head there; Hugging Face, and our `rotate`, pair dimension i with
+i + D/2. The experts of a layer are one tensor.
+"""
+
+import pathlib
+
+import gguf
+import numpy as np
+
+from agentrl.errors import WeightsError
+from agentrl.models.config import TransformerConfig
+from agentrl.weights import gguf_architectures
+
+_DIVISORS = (
+    gguf_architectures.ROPE_FREQS,
+    gguf_architectures.ROPE_SHORT,
+    gguf_architectures.ROPE_LONG,
+)
+_GATE, _UP, _BOTH = (f'.ffn_{name}_exps.' for name in ('gate', 'up', 'gate_up'))
+
+
+class Tensors:
+  """The tensors of an open file, by the names of `names.Tensor.gguf`."""
+
+  def __init__(
+      self,
+      reader: gguf.GGUFReader,
+      config: TransformerConfig,
+      path: str | pathlib.Path,
+      *,
+      paired: bool,
+  ):
+    """Reads nothing yet.
+
+    Args:
+      reader: of the file.
+      config: shape of the model.
+      path: of the file, for messages.
+      paired: whether rows of queries and keys are paired.
+    """
+    self._config, self._path = config, path
+    heads = {'attn_q': config.num_heads, 'attn_k': config.num_kv_heads}
+    self._heads = heads if paired else {}
+    # Name -> the tensors of the file that it is made of.
+    self._parts: dict[str, tuple[gguf.ReaderTensor, ...]] = {
+        tensor.name: (tensor,)
+        for tensor in reader.tensors
+        if tensor.name not in _DIVISORS  # `gguf_config` has read them
+    }
+    # gpt-oss's units, in whose columns gate and up take turns.
+    self._units = config.glu_limit is not None
+    if self._units:
+      for name in [name for name in self._parts if _GATE in name]:
+        up = name.replace(_GATE, _UP)
+        if up in self._parts:  # else both are unknown, which is said
+          both = (*self._parts.pop(name), *self._parts.pop(up))
+          self._parts[name.replace(_GATE, _BOTH)] = both
+
+  def names(self) -> set[str]:
+    """All names."""
+    return set(self._parts)
+
+  def shape(self, name: str) -> list[int]:
+    """The shape of what `read` returns."""
+    # GGUF lists the fastest dimension first.
+    shapes = [part.shape[::-1].tolist() for part in self._parts[name]]
+    shape = shapes[0]
+    if any(other != shape for other in shapes):
+      raise WeightsError(
+          f'{" and ".join(x.name for x in self._parts[name])} of {self._path}'
+          f' have the shapes {" and ".join(map(str, shapes))}; they must have'
+          ' one.'
+      )
+    if '_exps.' not in name or len(shape) < 2:
+      return shape
+    if self._units:
+      shape[1] *= len(shapes)
+      return [shape[0], *reversed(shape[1:])]
+    if len(shape) == 3 and shape[0] == self._config.num_experts:
+      return [shape[0] * shape[1], shape[2]]  # one expert below the other
+    return shape
+
+  def read(self, name: str) -> np.ndarray:
+    """One tensor, dequantised: float32, or the type that the file has.
+
+    Raises:
+      WeightsError: it is quantised in a way that cannot be undone.
+    """
+    values = [self._dequantise(part) for part in self._parts[name]]
+    value = values[0]
+    if '_exps.' in name and self._units:
+      value = np.stack(values, axis=2)
+      value = value.reshape(len(value), -1, *values[0].shape[2:])
+      return value.swapaxes(1, -1)
+    if '_exps.' in name:
+      return value.reshape(-1, value.shape[-1])
+    if name.endswith('norm.weight') and self._config.norm_offset:
+      return value - np.float32(self._config.norm_offset)
+    part = name.split('.')[-2]
+    return _unpair(value, self._heads[part]) if part in self._heads else value
+
+  def _dequantise(self, tensor: gguf.ReaderTensor) -> np.ndarray:
+    try:
+      return gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+    except NotImplementedError as error:
+      raise WeightsError(
+          f'{tensor.name!r} of {self._path} is of type'
+          f' {tensor.tensor_type.name}, which cannot be dequantised here; use a'
+          ' Q8_0, F16 or F32 file.'
+      ) from error
+
+
+def _unpair(rows: np.ndarray, heads: int) -> np.ndarray:
+  """Rows `[heads * D, ...]` of queries or keys in Hugging Face's order."""
+  paired = rows.reshape(heads, len(rows) // heads // 2, 2, *rows.shape[1:])
+  return paired.swapaxes(1, 2).reshape(rows.shape)

@@ -1,0 +1,263 @@
+"""GGUF files of transformers' models, laid out as llama.cpp's converter does it.
+
+Written from the facts of llama.cpp's conversion/ folder, apart from our reader: the
+tensors' names are those of the gguf package's own map of transformers' names.
+"""
+
+import math
+
+import gguf
+import numpy as np
+
+ARCHITECTURES = {
+    'mistral': 'llama',
+    'ministral3': 'mistral3',
+    'qwen3_moe': 'qwen3moe',
+    'gemma3_text': 'gemma3',
+    'olmo3': 'olmo2',
+    'hunyuan_v1_dense': 'hunyuan-dense',
+    'gpt_oss': 'gpt-oss',
+}
+_PAIRED = ('llama', 'mistral3', 'smollm3', 'granite')
+
+
+def architecture(config):
+  """The architecture as which a config of transformers is written."""
+  return ARCHITECTURES.get(config.model_type, config.model_type)
+
+
+def write(path, model, *, kinds=lambda name, shape: None, drop=(), **changes):
+  """Writes a model.
+
+  Args:
+    path: of the new file.
+    model: of transformers.
+    kinds: name and shape -> a quantisation of the gguf package, or None.
+    drop: tensors to leave out.
+    **changes: fields of the metadata, without the architecture, that get another
+      value; None leaves one out.
+  """
+  config = model.config
+  name = architecture(config)
+  writer = gguf.GGUFWriter(path, name)
+  for field, value in (_metadata(config, name) | changes).items():
+    if value is not None:
+      _add(writer, f'{name}.{field}', value)
+  for tensor, value in _tensors(model, name):
+    if tensor not in drop:
+      value = np.ascontiguousarray(value)
+      kind = kinds(tensor, value.shape)
+      if kind is not None:
+        value = gguf.quants.quantize(value, kind)
+      writer.add_tensor(tensor, value, raw_dtype=kind)
+  writer.write_header_to_file()
+  writer.write_kv_data_to_file()
+  writer.write_tensors_to_file()
+  writer.close()
+  return path
+
+
+def _add(writer, field, value):
+  if isinstance(value, bool):
+    writer.add_bool(field, value)
+  elif isinstance(value, int):
+    writer.add_uint32(field, value)
+  elif isinstance(value, float):
+    writer.add_float32(field, value)
+  elif isinstance(value, str):
+    writer.add_string(field, value)
+  else:
+    writer.add_array(field, value)
+
+
+def _head_dim(config):
+  size = getattr(config, 'head_dim', None)
+  return size or config.hidden_size // config.num_attention_heads
+
+
+def _ropes(config):
+  """The rotary parameters of full layers and of sliding ones."""
+  rope = config.rope_parameters
+  if 'full_attention' in rope:
+    return rope['full_attention'], rope.get('sliding_attention', {})
+  return rope, {}
+
+
+def _metadata(config, name):
+  """The fields that all converters write, and those of each."""
+  rope, local = _ropes(config)
+  fields = {
+      'block_count': config.num_hidden_layers,
+      'context_length': config.max_position_embeddings,
+      'embedding_length': config.hidden_size,
+      'feed_forward_length': config.intermediate_size,
+      'attention.head_count': config.num_attention_heads,
+      'attention.head_count_kv': config.num_key_value_heads,
+      'attention.layer_norm_rms_epsilon': config.rms_norm_eps,
+      'rope.freq_base': float(rope['rope_theta']),
+      'vocab_size': config.vocab_size,
+  }
+  if getattr(config, 'head_dim', None) and name != 'granite':
+    fields['attention.key_length'] = config.head_dim
+    fields['attention.value_length'] = config.head_dim
+  if local:
+    fields['rope.freq_base_swa'] = float(local['rope_theta'])
+  if name in _PAIRED:
+    fields['rope.dimension_count'] = _head_dim(config)
+  kind = rope.get('rope_type')
+  if kind in ('linear', 'yarn'):
+    fields['rope.scaling.type'] = kind
+    fields['rope.scaling.factor'] = float(rope['factor'])
+  if kind == 'yarn':
+    original = rope['original_max_position_embeddings']
+    fields['rope.scaling.original_context_length'] = original
+    for theirs, field in (
+        ('attention_factor', 'yarn_attn_factor'),
+        ('beta_fast', 'yarn_beta_fast'),
+        ('beta_slow', 'yarn_beta_slow'),
+    ):
+      if rope.get(theirs) is not None:
+        fields[f'rope.scaling.{field}'] = float(rope[theirs])
+  own = _OWN.get(config.model_type)
+  return fields | (own(config, rope) if own else {})
+
+
+def _experts(config):
+  count = getattr(config, 'num_local_experts', None) or config.num_experts
+  return {
+      'expert_count': count,
+      'expert_used_count': config.num_experts_per_tok,
+      'expert_feed_forward_length': getattr(
+          config, 'moe_intermediate_size', config.intermediate_size
+      ),
+  }
+
+
+def _phi3(config, rope):
+  original = config.original_max_position_embeddings
+  part = rope.get('partial_rotary_factor', 1.0)
+  size = int(part * config.hidden_size) // config.num_attention_heads
+  fields = {
+      'rope.scaling.original_context_length': original,
+      'rope.dimension_count': size,
+      'attention.sliding_window': config.sliding_window or 0,
+  }
+  scale = config.max_position_embeddings / original
+  if 'long_factor' in rope:
+    grown = math.log(max(scale, 1)) / math.log(original)
+    fields['rope.scaling.attn_factor'] = math.sqrt(1 + grown)
+  return fields
+
+
+def _hunyuan(config, rope):
+  size = config.head_dim
+  fields = {}
+  if rope.get('rope_type') == 'dynamic' and rope.get('alpha'):
+    base = rope['rope_theta'] * rope['alpha'] ** (size / (size - 2))
+    fields |= {
+        'rope.freq_base': base,
+        'rope.scaling.type': 'none',
+        'rope.scaling.factor': 1.0,
+        'rope.scaling.original_context_length': 256 * 1024,
+        'context_length': 256 * 1024,
+    }
+  return fields
+
+
+_OWN = {
+    'ministral3': lambda config, rope: {
+        'rope.scaling.yarn_log_multiplier': rope['mscale_all_dim'],
+        'attention.temperature_scale': rope['llama_4_scaling_beta'],
+    },
+    'qwen3_moe': lambda config, rope: _experts(config),
+    'granite': lambda config, rope: {
+        'attention.scale': float(config.attention_multiplier),
+        'embedding_scale': float(config.embedding_multiplier),
+        'residual_scale': float(config.residual_multiplier),
+        'logit_scale': float(config.logits_scaling),
+    },
+    'gemma3_text': lambda config, rope: {
+        'attention.sliding_window': config.sliding_window
+    },
+    'olmo3': lambda config, rope: {
+        'attention.sliding_window': config.sliding_window,
+        'attention.sliding_window_pattern': [
+            kind == 'sliding_attention' for kind in config.layer_types
+        ],
+    },
+    'glm4': lambda config, rope: {
+        'rope.dimension_count': int(
+            config.head_dim * rope['partial_rotary_factor']
+        )
+    },
+    'phi3': _phi3,
+    'hunyuan_v1_dense': _hunyuan,
+    'gpt_oss': (
+        lambda config, rope: _experts(config)
+        | {'attention.sliding_window': config.sliding_window}
+    ),
+}
+
+
+def pair(rows, heads):
+  """llama.cpp's order of query and key rows, one row at a time.
+
+  Row i of a head goes to place 2i, row i + D/2 to place 2i + 1.
+  """
+  size = len(rows) // heads
+  out = np.empty_like(rows)
+  for head in range(heads):
+    for i in range(size // 2):
+      out[head * size + 2 * i] = rows[head * size + i]
+      out[head * size + 2 * i + 1] = rows[head * size + size // 2 + i]
+  return out
+
+
+def _tensors(model, name):
+  """Yields name and value of each tensor of the file."""
+  config = model.config
+  kind = gguf.MODEL_ARCH[name.upper().replace('-', '_')]
+  table = gguf.get_tensor_name_map(kind, config.num_hidden_layers)
+
+  def named(theirs):
+    found = table.get_name(theirs, try_suffixes=('.weight', '.bias'))
+    assert found is not None, theirs
+    return found
+
+  state = {
+      theirs: value.detach().numpy()
+      for theirs, value in model.state_dict().items()
+  }
+  if config.tie_word_embeddings:
+    del state['lm_head.weight']
+  for theirs, value in state.items():
+    if name in _PAIRED and '.q_proj.' in theirs:
+      value = pair(value, config.num_attention_heads)
+    elif name in _PAIRED and '.k_proj.' in theirs:
+      value = pair(value, config.num_key_value_heads)
+    elif name == 'gemma3' and theirs.endswith('norm.weight'):
+      value = value + 1
+    if name == 'gpt-oss' and 'sinks' in theirs:
+      theirs += '.weight'
+    if '.experts.' not in theirs:
+      yield named(theirs), value
+      continue
+    # One tensor a layer and kind; gate and up are two.
+    end = '.bias' if theirs.endswith('_bias') else '.weight'
+    stem = theirs.removesuffix('_bias').removesuffix('.weight')
+    if name == 'gpt-oss' and end == '.weight':
+      value = value.swapaxes(1, 2)
+    if not stem.endswith('gate_up_proj'):
+      yield named(stem + end), value
+      continue
+    half = value.shape[1] // 2
+    gate, up = value[:, :half], value[:, half:]
+    if name == 'gpt-oss':
+      gate, up = value[:, ::2], value[:, 1::2]
+    yield named(stem.replace('gate_up', 'gate') + end), gate
+    yield named(stem.replace('gate_up', 'up') + end), up
+  rope, _ = _ropes(config)
+  if 'long_factor' in rope:
+    for length in ('long', 'short'):
+      factors = np.array(rope[f'{length}_factor'], np.float32)
+      yield f'rope_factors_{length}.weight', factors

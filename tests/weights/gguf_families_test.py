@@ -1,0 +1,406 @@
+"""Tests of GGUF files of every architecture: networks against transformers.
+
+A small random model of transformers is written as llama.cpp's converter would, and
+read back.
+"""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from agentrl.errors import WeightsError
+from agentrl.models import transformer
+from agentrl.weights import gguf, gguf_architectures, hf
+from tests import tiny
+from tests.models import hugging_face
+from tests.weights import gguf_converter
+
+# Float32 sums in another order; the largest logits are about 20.
+CLOSE = dict(rtol=5e-5, atol=5e-5)
+ROWS, LENGTH = 2, 40
+_LINEAR = dict(rope_type='linear', factor=2.5, rope_theta=700.0)
+_YARN = dict(
+    rope_type='yarn',
+    factor=4.0,
+    original_max_position_embeddings=16,
+    beta_fast=4.0,
+    rope_theta=1e4,
+)
+_PLAIN = dict(rope_type='default', rope_theta=5e5)
+# The size of its heads is always the width over their number.
+_GRANITE = dict(hidden_size=32, num_attention_heads=4, head_dim=8)
+
+
+def _by_kind(full, theta):
+  sliding = dict(rope_type='default', rope_theta=theta)
+  return dict(full_attention=full, sliding_attention=sliding)
+
+
+# A model of `hugging_face`, what is changed of it (to what a GGUF file can say),
+# and what of the config the file does not say, as it is read.
+CASES = {
+    'llama': ('llama, linear', {}, {}),
+    'llama, biases': ('llama, biases', {}, {}),
+    'mistral': (
+        'mistral 2',
+        dict(sliding_window=None, rope_parameters=_YARN),
+        dict(family='llama'),
+    ),
+    'ministral3': ('ministral3 6', dict(sliding_window=None), {}),
+    'ministral3, long': ('ministral3 3', dict(sliding_window=None), {}),
+    'qwen2': ('qwen2, yarn', {}, {}),
+    'qwen3': ('qwen3', {}, {}),
+    'qwen3_moe': ('qwen3_moe', {}, {}),
+    'qwen3_moe, biases': (
+        'qwen3_moe, biases',
+        dict(norm_topk_prob=True),
+        {},
+    ),
+    'smollm3': (
+        'smollm3',
+        dict(no_rope_layer_interval=4, num_hidden_layers=5),
+        {},
+    ),
+    'granite': (
+        'granite 6',
+        dict(**_GRANITE, rope_parameters=_LINEAR),
+        {},
+    ),
+    'granite, biases': (
+        'granite 1',
+        dict(
+            **_GRANITE,
+            rope_parameters=_YARN,
+            attention_bias=True,
+            mlp_bias=True,
+        ),
+        {},
+    ),
+    'gemma3': (
+        'gemma3',
+        dict(
+            num_hidden_layers=7,
+            sliding_window_pattern=6,
+            query_pre_attn_scalar=12,
+        ),
+        {},
+    ),
+    'gemma3, bases': (
+        'gemma3',
+        dict(
+            num_hidden_layers=6,
+            sliding_window_pattern=6,
+            query_pre_attn_scalar=12,
+            rope_scaling=None,
+            rope_parameters=_by_kind(_PLAIN, 300.0),
+        ),
+        {},
+    ),
+    'olmo2': ('olmo2 4', dict(rope_parameters=_LINEAR), {}),
+    'olmo2, biases': (
+        'olmo2 1',
+        dict(rope_parameters=_PLAIN, attention_bias=True),
+        {},
+    ),
+    'olmo3': (
+        'olmo3 7',
+        dict(
+            num_hidden_layers=5,
+            rope_parameters=_by_kind(_YARN | dict(attention_factor=1.25), 1e4),
+        ),
+        {},
+    ),
+    'olmo3, other windows': (
+        'olmo3 2',
+        dict(
+            num_hidden_layers=2,
+            rope_parameters=_by_kind(_PLAIN, 700.0),
+            layer_types=['full_attention', 'sliding_attention'],
+        ),
+        {},
+    ),
+    'glm4': ('glm4 1', {}, {}),
+    'glm4, biases': (
+        'glm4 2',
+        dict(
+            attention_bias=True,
+            rope_parameters=_PLAIN | dict(partial_rotary_factor=0.5),
+        ),
+        {},
+    ),
+    'phi3': ('phi3 1', {}, {}),
+    'phi3, windows': ('phi3 4', dict(sliding_window=6), {}),
+    'seed_oss': ('seed_oss 9', dict(rope_parameters=_PLAIN), {}),
+    'seed_oss, biases': (
+        'seed_oss 2',
+        dict(
+            rope_parameters=_LINEAR,
+            attention_bias=True,
+            attention_out_bias=False,
+            mlp_bias=True,
+        ),
+        {},
+    ),
+    'hunyuan_v1_dense': (
+        'hunyuan_v1_dense 4',
+        dict(
+            rope_parameters=dict(
+                rope_type='dynamic', factor=1.0, alpha=3.0, rope_theta=1e4
+            )
+        ),
+        dict(rope_theta=None, rope_scaling=None, max_positions=256 * 1024),
+    ),
+    'hunyuan_v1_dense, plain': (
+        'hunyuan_v1_dense 2',
+        dict(rope_parameters=_PLAIN),
+        {},
+    ),
+    'gpt_oss': (
+        'gpt_oss 1',
+        dict(
+            swiglu_limit=7.0,
+            attention_bias=True,
+            rope_parameters=_YARN | dict(truncate=False),
+        ),
+        {},
+    ),
+    'gpt_oss, plain': (
+        'gpt_oss 2',
+        dict(swiglu_limit=7.0, attention_bias=False, rope_parameters=_PLAIN),
+        {},
+    ),
+}
+
+
+def _in_float32(config):
+  """A config whose divisors of frequencies are those of a float32 tensor."""
+  scaling = config.rope_scaling
+  if scaling is None or scaling.kind != 'longrope':
+    return config
+  short = lambda values: tuple(float(str(np.float32(x))) for x in values)
+  scaling = dataclasses.replace(
+      scaling,
+      short_factor=short(scaling.short_factor),
+      long_factor=short(scaling.long_factor),
+  )
+  return dataclasses.replace(config, rope_scaling=scaling)
+
+
+# Those that test a combination of what others test.
+_SLOW = [name for name in CASES if ',' in name]
+
+
+@pytest.mark.parametrize(
+    'name',
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name in _SLOW))
+        for name in CASES
+    ],
+)
+def test_a_file_gives_the_logits_of_its_model(name, tmp_path):
+  source, changes, unsaid = CASES[name]
+  theirs = hugging_face.make(source, **changes)
+  path = gguf_converter.write(tmp_path / 'a.gguf', theirs)
+  config, params = gguf.load(path)
+  rng = np.random.default_rng(0)
+  tokens = rng.integers(0, 61, (ROWS, LENGTH)).astype(np.int32)
+  expected = hugging_face.logits(theirs, tokens)
+  assert np.abs(expected).max() > 1  # the comparison is about something
+  positions = np.tile(np.arange(LENGTH, dtype=np.int32), (ROWS, 1))
+  actual, _ = tiny.run_decoder(
+      transformer.Transformer(config, scan_layers=True),
+      params,
+      tokens,
+      positions,
+      np.ones((ROWS, LENGTH), np.int32),
+  )
+  np.testing.assert_allclose(actual, expected, **CLOSE)
+  theirs.save_pretrained(tmp_path / 'folder')
+  saved = _in_float32(hf.load_config(tmp_path / 'folder'))
+  unsaid = {
+      field: getattr(config, field) if value is None else value
+      for field, value in unsaid.items()
+  }
+  assert config == dataclasses.replace(saved, **unsaid)
+
+
+# transformers reads neither scalings nor the size of a head or of an expert, but
+# for its defaults, and not the other architectures.
+READ_BY_TRANSFORMERS = {
+    'llama': ('llama, linear', dict(rope_scaling=None, rope_parameters=_PLAIN)),
+    'qwen2': ('qwen2', {}),
+    'qwen3': ('qwen3', dict(head_dim=128)),
+    'qwen3moe': ('qwen3_moe', dict(moe_intermediate_size=768)),
+    'gemma3': (
+        'gemma3',
+        dict(
+            head_dim=256,
+            num_hidden_layers=7,
+            sliding_window_pattern=6,
+            query_pre_attn_scalar=256,
+            rope_scaling=None,
+        ),
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('name', READ_BY_TRANSFORMERS)
+def test_transformers_reads_the_same_network(name, tmp_path):
+  """The judge of the files that the tests write, where there is one."""
+  transformers = pytest.importorskip('transformers')
+  source, changes = READ_BY_TRANSFORMERS[name]
+  theirs = hugging_face.make(source, **changes)
+  gguf_converter.write(tmp_path / 'a.gguf', theirs)
+  read = transformers.AutoModelForCausalLM.from_pretrained(
+      tmp_path, gguf_file='a.gguf', dtype='float32'
+  ).eval()
+  tokens = np.random.default_rng(0).integers(0, 61, (ROWS, LENGTH))
+  expected = hugging_face.logits(theirs, tokens)
+  np.testing.assert_array_equal(hugging_face.logits(read, tokens), expected)
+
+
+def test_every_architecture_has_a_case():
+  written = {
+      gguf_converter.ARCHITECTURES.get(family, family)
+      for family in (name.split(',')[0] for name in CASES)
+  }
+  assert written == set(gguf_architectures.ARCHITECTURES)
+
+
+# Model, changes of its metadata (None leaves a field out), message.
+REFUSED = {
+    'experts of Mixtral': (
+        'llama',
+        {'expert_count': 8},
+        'expert_count .* 8, wh',
+    ),
+    'windows of a Llama': (
+        'llama',
+        {'attention.sliding_window': 4096},
+        'llama.attention.sliding_window .* is 4096, which the network does not',
+    ),
+    'soft caps': (
+        'gemma3',
+        {'final_logit_softcapping': 30.0},
+        'gemma3.final_logit_softcapping .* is 30',
+    ),
+    'no positions': (
+        'granite',
+        {'rope.scaling.finetuned': False},
+        'granite.rope.scaling.finetuned .* is False, which the network',
+    ),
+    'no scale of logits': ('granite', {'logit_scale': None}, 'logit_scale'),
+    'sections': (
+        'glm4',
+        {'rope.dimension_sections': [1, 1, 0, 0]},
+        'glm4.rope.dimension_sections .*, which the network does not have',
+    ),
+    'values of another size': (
+        'qwen3',
+        {'attention.value_length': 8},
+        (
+            'attention.value_length of .* is 8; only values of the size of'
+            ' keys, 12'
+        ),
+    ),
+    'layers of another number': (
+        'olmo3',
+        {'attention.sliding_window_pattern': [True, False]},
+        'sliding_window_pattern of .* one true or false for each of 5 layers',
+    ),
+    'no experts': (
+        'qwen3_moe',
+        {'expert_used_count': None},
+        'expert_used_count',
+    ),
+    'experts of another number': (
+        'qwen3_moe',
+        {'expert_count': 4},
+        'has shape .*; its configuration asks for',
+    ),
+    'units of another width': (
+        'gpt_oss',
+        {'expert_feed_forward_length': 20},
+        r'gate_up_exps.* has shape \[2, .*\]; its configuration asks for',
+    ),
+    'another scaling': (
+        'ministral3',
+        {'rope.scaling.type': 'linear'},
+        "rotary scaling 'linear', which is not of this family; known: yarn",
+    ),
+    'growing queries without a scaling': (
+        'ministral3',
+        {'rope.scaling.type': None},
+        'temperature_scale .*, which the network does not have',
+    ),
+    'a scaling without a factor': (
+        'qwen2',
+        {'rope.scaling.factor': None},
+        'has no field qwen2.rope.scaling.factor',
+    ),
+    'another amplitude': (
+        'phi3, windows',
+        {'rope.scaling.attn_factor': 1.9},
+        'rope.scaling.attn_factor of .* is 1.89.*; its lengths make it',
+    ),
+    'another base in windows': (
+        'gpt_oss',
+        {'rope.freq_base_swa': 9.0},
+        'gpt-oss.rope.freq_base_swa of .* is 9.0; only layers that are rotated',
+    ),
+    'an endless factor': (
+        'qwen2',
+        {'rope.scaling.factor': 0.0},
+        'The factor of a rotary scaling must be at least 1',
+    ),
+}
+
+
+@pytest.mark.parametrize('name', REFUSED)
+def test_another_network_is_refused_by_name(name, tmp_path):
+  case, changes, message = REFUSED[name]
+  source, others, _ = CASES[case]
+  theirs = hugging_face.make(source, **others)
+  path = gguf_converter.write(tmp_path / 'a.gguf', theirs, **changes)
+  with pytest.raises(WeightsError, match=message):
+    gguf.load(path)
+
+
+@pytest.mark.parametrize('name', ['short', 'long'])
+def test_half_of_the_divisors_is_refused(name, tmp_path):
+  theirs = hugging_face.make('phi3 1')
+  drop = [f'rope_factors_{name}.weight']
+  path = gguf_converter.write(tmp_path / 'a.gguf', theirs, drop=drop)
+  with pytest.raises(WeightsError, match='it must be the first two'):
+    gguf.load(path)
+
+
+def test_gate_without_up_is_refused(tmp_path):
+  source, changes, _ = CASES['gpt_oss']
+  path = gguf_converter.write(
+      tmp_path / 'a.gguf',
+      hugging_face.make(source, **changes),
+      drop=['blk.0.ffn_up_exps.weight'],
+  )
+  with pytest.raises(
+      WeightsError, match='lacks 1 tensors.*gate_up_exps.weight'
+  ):
+    gguf.load(path)
+
+
+def test_gemma_27b_divides_scores_by_the_width_of_a_head(tmp_path):
+  theirs = hugging_face.make('gemma3', num_hidden_layers=62)
+  path = gguf_converter.write(tmp_path / 'a.gguf', theirs)
+  # hidden_size / num_attention_heads, though a head has 12 dimensions.
+  assert gguf.load_config(path).query_pre_attn_scalar == 32 / 4
+
+
+@pytest.mark.parametrize('rotated, size', [(30, 44), (26, 46), (12, 16)])
+def test_the_rotated_part_of_a_head_is_exact(rotated, size, tmp_path):
+  rope = _PLAIN | dict(partial_rotary_factor=0.5)
+  theirs = hugging_face.make('glm4 1', head_dim=size, rope_parameters=rope)
+  changes = {'rope.dimension_count': rotated}
+  path = gguf_converter.write(tmp_path / 'a.gguf', theirs, **changes)
+  assert gguf.load_config(path).rotary_dim == rotated
