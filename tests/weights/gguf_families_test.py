@@ -6,6 +6,7 @@ read back.
 
 import dataclasses
 
+import gguf as gguf_lib
 import numpy as np
 import pytest
 
@@ -404,3 +405,30 @@ def test_the_rotated_part_of_a_head_is_exact(rotated, size, tmp_path):
   changes = {'rope.dimension_count': rotated}
   path = gguf_converter.write(tmp_path / 'a.gguf', theirs, **changes)
   assert gguf.load_config(path).rotary_dim == rotated
+
+
+def test_experts_of_four_bits_are_those_of_the_gguf_package(tmp_path):
+  """gpt-oss as it is downloaded: experts in MXFP4, the rest in floats."""
+  source, changes, _ = CASES['gpt_oss']
+  theirs = hugging_face.make(
+      source, **changes, hidden_size=32, intermediate_size=64
+  )
+  kind = gguf_lib.GGMLQuantizationType.MXFP4
+  is_expert = lambda name, shape: kind if '_exps.weight' in name else None
+  path = gguf_converter.write(tmp_path / 'a.gguf', theirs, kinds=is_expert)
+  config, params = gguf.load(path)
+  rounded = lambda rows: gguf_lib.quants.dequantize(
+      gguf_lib.quants.quantize(np.ascontiguousarray(rows), kind), kind
+  )
+  for i, layer in enumerate(theirs.model.layers):
+    both = layer.mlp.experts.gate_up_proj.detach().numpy()  # [E, in, 2 out]
+    experts = params['layers']['mlp']['experts_gate_up'][i]
+    for start in (0, 1):  # gate, up
+      rows = both[:, :, start::2].swapaxes(1, 2)
+      actual = experts[:, :, start::2].swapaxes(1, 2)
+      np.testing.assert_array_equal(actual, rounded(rows))
+    rows = layer.mlp.experts.down_proj.detach().numpy().swapaxes(1, 2)
+    actual = params['layers']['mlp']['experts_down'][i].swapaxes(1, 2)
+    np.testing.assert_array_equal(actual, rounded(rows))
+    assert np.any(rows != rounded(rows))
+  assert config.num_experts == 2

@@ -9,6 +9,7 @@ import pytest
 
 from agentrl.errors import WeightsError
 from agentrl.models import rotary
+from agentrl.models.config import TransformerConfig
 from agentrl.weights import gguf, names, pretrained
 from tests.weights.conftest import random_params
 
@@ -36,6 +37,7 @@ def write(
     drop=(),
     quantised=(),
     extra=None,
+    packed=None,
     **metadata,
 ):
   """Writes `model` as llama.cpp's converter lays it out."""
@@ -72,12 +74,14 @@ def write(
     value = permute(value, heads[part]) if part in heads else value
     value = np.ascontiguousarray(value)
     if name in quantised:
-      packed = writer_lib.quants.quantize(value, Q8_0)
-      writer.add_tensor(name, packed, raw_dtype=Q8_0)
+      blocks = writer_lib.quants.quantize(value, Q8_0)
+      writer.add_tensor(name, blocks, raw_dtype=Q8_0)
     elif name not in drop:
       writer.add_tensor(name, value)
   for name, value in (extra or {}).items():
     writer.add_tensor(name, value)
+  for name, (value, kind) in (packed or {}).items():
+    writer.add_tensor(name, value, raw_dtype=kind)
   writer.write_header_to_file()
   writer.write_kv_data_to_file()
   writer.write_tensors_to_file()
@@ -219,3 +223,81 @@ def test_a_truncated_file_is_refused(model, tmp_path, share):
 def test_a_missing_file_is_named(tmp_path):
   with pytest.raises(WeightsError, match=r'no file .*none\.gguf'):
     gguf.load(tmp_path / 'none.gguf')
+
+
+# Those that converters and quantisers write: Q4_K_M and its like mix some.
+KINDS = [
+    kind.name
+    for kind in writer_lib.GGMLQuantizationType
+    if kind in writer_lib.quants._type_traits
+]
+
+
+@pytest.fixture(scope='module', name='wide')
+def _wide():
+  """A model with rows of whole blocks of 256, the largest."""
+  config = TransformerConfig(
+      vocab_size=32,
+      hidden_size=256,
+      intermediate_size=512,
+      num_layers=2,
+      num_heads=4,
+      num_kv_heads=2,
+      head_dim=64,
+  )
+  return config, random_params(config)
+
+
+@pytest.mark.parametrize('kind', KINDS)
+def test_every_quantisation_is_that_of_the_gguf_package(kind, wide, tmp_path):
+  kind = writer_lib.GGMLQuantizationType[kind]
+  rows, columns = 256, 512
+  block, size = writer_lib.GGML_QUANT_SIZES[kind]
+  rng = np.random.default_rng(0)
+  # Any bytes are a row; scales may be anything but finite.
+  data = rng.integers(0, 256, (rows, columns // block * size), np.uint8)
+  name = 'blk.1.ffn_down.weight'
+  path = write(
+      tmp_path / 'a.gguf', wide, drop=[name], packed={name: (data, kind)}
+  )
+  with np.errstate(all='ignore'):
+    expected = writer_lib.quants.dequantize(data, kind)
+    _, params = gguf.load(path)
+  assert np.isfinite(expected).mean() > 0.5
+  kernel = params['layers']['mlp']['down']['kernel'][1]
+  np.testing.assert_array_equal(kernel, expected.T)
+
+
+def test_a_file_may_mix_quantisations_as_q4_k_m_does(wide, tmp_path):
+  """Rows of queries change places whatever they are packed as."""
+  rng = np.random.default_rng(0)
+  packed, expected = {}, {}
+  for name, kind, shape in (
+      ('blk.0.attn_q.weight', 'Q4_K', (256, 256)),
+      ('blk.0.attn_v.weight', 'Q6_K', (128, 256)),
+      ('blk.0.ffn_up.weight', 'Q5_K', (512, 256)),
+      ('output.weight', 'Q6_K', (32, 256)),
+      ('token_embd.weight', 'Q8_0', (32, 256)),
+  ):
+    kind = writer_lib.GGMLQuantizationType[kind]
+    block, size = writer_lib.GGML_QUANT_SIZES[kind]
+    # Small bytes, small scales.
+    data = rng.integers(0, 60, (shape[0], shape[1] // block * size), np.uint8)
+    packed[name] = data, kind
+    expected[name] = writer_lib.quants.dequantize(data, kind)
+  config = dataclasses.replace(wide[0], tie_embeddings=False)
+  model = config, random_params(config)
+  path = write(tmp_path / 'a.gguf', model, drop=packed, packed=packed)
+  read, params = gguf.load(path)
+  assert read == config
+  attention = params['layers']['attention']
+  actual = {
+      'blk.0.attn_q.weight': permute(attention['q']['kernel'][0].T, 4),
+      'blk.0.attn_v.weight': attention['v']['kernel'][0].T,
+      'blk.0.ffn_up.weight': params['layers']['mlp']['up']['kernel'][0].T,
+      'output.weight': params['lm_head'].T,
+      'token_embd.weight': params['embed'],
+  }
+  for name, value in expected.items():
+    assert np.abs(value).max() > 0
+    np.testing.assert_array_equal(actual[name], value, err_msg=name)
