@@ -13,7 +13,7 @@ import tokenizers
 from gguf import GGUFReader
 
 from agentrl.errors import WeightsError
-from agentrl.text import bpe, hf_folder, token_bytes
+from agentrl.text import bpe, gguf_tokenizer, hf_folder, token_bytes
 
 # From this length in characters a text is encoded as a batch of one: only that
 # lets other threads run. For shorter ones the library would warn after each fork.
@@ -358,7 +358,7 @@ def load(
   if path.is_dir():
     return Tokenizer(**hf_folder.read(path))
   if path.suffix == '.gguf':
-    return Tokenizer(**bpe.read_gguf(path, reader))
+    return Tokenizer(**gguf_tokenizer.read(path, reader))
   raise WeightsError(
       f'No tokenizer at {path}: give a directory with {hf_folder.TOKENIZER}, or'
       ' a .gguf file.'

@@ -1,4 +1,4 @@
-"""Tests for agentrl.text.tokenizer and agentrl.text.bpe."""
+"""Tests for agentrl.text.tokenizer, bpe and gguf_tokenizer."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import tokenizers
 from hypothesis import given, settings, strategies as st
 
 from agentrl.errors import WeightsError
-from agentrl.text import bpe, tokenizer
+from agentrl.text import tokenizer, words
 from tests.text import word_marks
 
 STRINGS = (
@@ -30,7 +30,7 @@ STRINGS = (
 )
 
 
-def write_gguf(path, **fields):
+def write_gguf(path, architecture='llama', **fields):
   """A GGUF file with a byte-level tokenizer of 256 letters and two merges."""
   letters = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
   tokens = ['<|end|>', *letters, 'ab', 'abc', '<tool>']
@@ -42,7 +42,7 @@ def write_gguf(path, **fields):
       'merges': ['a b', 'ab c'],
       'eos_token_id': 0,
   } | fields
-  writer = gguf.GGUFWriter(path, 'llama')
+  writer = gguf.GGUFWriter(path, architecture)
   for name, value in values.items():
     add = {
         str: writer.add_string,
@@ -339,10 +339,12 @@ def test_a_sentencepiece_gguf_gives_the_ids_of_its_tokenizer_json(
 
 
 def test_llama3_words():
-  words = bpe.PRE_TOKENIZERS['llama-bpe']().pre_tokenize_str(
-      "I'LL pay 12345 dollars!\n\n  ok"
+  cut = (
+      words.WAYS['llama-bpe']
+      .pre_tokenizer()
+      .pre_tokenize_str("I'LL pay 12345 dollars!\n\n  ok")
   )
-  assert [word for word, _ in words] == [
+  assert [word for word, _ in cut] == [
       'I', "'LL", 'Ġpay', 'Ġ', '123', '45', 'Ġdollars', '!ĊĊ', 'Ġ', 'Ġok'
   ]  # fmt: skip
 
