@@ -59,7 +59,8 @@ def read(reader: gguf.GGUFReader, path: str | pathlib.Path) -> Metadata:
   """The metadata of an open file but for the tokenizer's, which is long.
 
   Raises:
-    WeightsError: a field holds text that is not UTF-8.
+    WeightsError: a field holds text that is not UTF-8, or the file is a part of
+      a model.
   """
   try:
     fields = {
@@ -70,6 +71,12 @@ def read(reader: gguf.GGUFReader, path: str | pathlib.Path) -> Metadata:
   except ValueError as error:
     reason = bounds.one_line(error)
     raise WeightsError(f'{path} has a damaged field: {reason}.') from error
+  parts = fields.get('split.count', 0)
+  if parts not in (0, 1):
+    raise WeightsError(
+        f'{path} is one of {bounds.short(parts)} parts of a model; join them'
+        ' with llama-gguf-split --merge.'
+    )
   architecture = fields.get('general.architecture')
   prefix = f'{architecture}.'
   own = {

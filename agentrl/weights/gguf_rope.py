@@ -110,7 +110,9 @@ def _scaling(
     value = data.fields.get(field)
     if value is None:
       continue
-    if not bounds.is_real(value) or value < 0:
+    if field == _ORIGINAL:
+      data.checked(field, 'max_positions')
+    elif not bounds.is_real(value) or value < 0:
       raise WeightsError(
           f'{data.place(field)} is {data.short(field)}; it must be a number'
           ' from 0 on.'

@@ -12,7 +12,7 @@ import pytest
 
 from agentrl.errors import WeightsError
 from agentrl.models import transformer
-from agentrl.weights import gguf, gguf_architectures, hf
+from agentrl.weights import gguf, gguf_architectures, hf, hf_config
 from tests import tiny
 from tests.models import hugging_face
 from tests.weights import gguf_converter
@@ -224,6 +224,7 @@ def test_a_file_gives_the_logits_of_its_model(name, tmp_path):
       for field, value in unsaid.items()
   }
   assert config == dataclasses.replace(saved, **unsaid)
+  hf_config.make(config)  # raises if it could not be exported
 
 
 # transformers reads neither scalings nor the size of a head or of an expert, but
@@ -350,6 +351,11 @@ REFUSED = {
         'gpt_oss',
         {'rope.freq_base_swa': 9.0},
         'gpt-oss.rope.freq_base_swa of .* is 9.0; only layers that are rotated',
+    ),
+    'endless rows': (
+        'ministral3',
+        {'rope.scaling.original_context_length': 2**31},
+        'original_context_length .* is 2147483648; it must be a whole number',
     ),
     'an endless factor': (
         'qwen2',

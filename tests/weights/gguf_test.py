@@ -38,11 +38,14 @@ def write(
     quantised=(),
     extra=None,
     packed=None,
+    parts=None,
     **metadata,
 ):
   """Writes `model` as llama.cpp's converter lays it out."""
   config, params = model
   writer = writer_lib.GGUFWriter(path, architecture)
+  if parts is not None:
+    writer.add_uint16('split.count', parts)
   values = {
       'block_count': config.num_layers,
       'context_length': config.max_positions,
@@ -208,6 +211,14 @@ def test_an_unknown_architecture_is_refused(model, tmp_path):
 def test_another_network_is_refused(model, tmp_path, changes, message):
   path = write(tmp_path / 'a.gguf', model, **changes)
   with pytest.raises(WeightsError, match=message):
+    gguf.load(path)
+
+
+def test_a_part_of_a_model_is_refused(model, tmp_path):
+  path = write(tmp_path / 'a.gguf', model, parts=3)
+  with pytest.raises(
+      WeightsError, match='one of 3 parts of a model; join them'
+  ):
     gguf.load(path)
 
 

@@ -39,9 +39,10 @@ HOSTILE = [
 ]  # fmt: skip
 _KINDS = (
     'llama', 'llama', 'qwen3_moe', 'gemma3_text', 'phi3', 'gguf',
-    'gguf_tokenizer'
+    'gguf_gemma', 'gguf_tokenizer'
 )  # fmt: skip
-# Folders with a tokenizer only.
+# Those without a tokenizer, and with one only.
+_MODELS = ('gguf', 'gguf_gemma')
 _TOKENIZERS = ('gguf_tokenizer', 'older_tokenizer')
 _MEMORY = 2**31  # more than a case may take
 _SECONDS = 10.0
@@ -111,6 +112,14 @@ def _folder(tmp_path_factory):
   (root / 'gguf').mkdir()
   config = make_config('llama')
   write_gguf(root / 'gguf' / 'a.gguf', (config, random_params(config)))
+  (root / 'gguf_gemma').mkdir()
+  config = make_config('gemma3_text')
+  write_gguf(
+      root / 'gguf_gemma' / 'a.gguf',
+      (config, random_params(config)),
+      architecture='gemma3',
+      **{'attention.sliding_window': 4, 'rope.freq_base_swa': 1e4},
+  )
   (root / 'gguf_tokenizer').mkdir()
   write_gguf_tokenizer(root / 'gguf_tokenizer' / 'a.gguf')
   write_older(tokenizer, root / 'older_tokenizer')
@@ -209,7 +218,7 @@ def read(path, kind):
         lambda leaf: leaf.shape, names.shapes(config, np.float32)
     )
     assert jax.tree.map(lambda leaf: leaf.shape, params) == shapes
-  if kind != 'gguf':
+  if kind not in _MODELS:
     tokenizer = tokenizer_lib.load(path, pretrained.open_gguf(path))
     tokenizer.decode(tokenizer.encode('get 2 oak logs'))
 
