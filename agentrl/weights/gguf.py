@@ -29,7 +29,7 @@ def load_config(path: str | pathlib.Path) -> TransformerConfig:
     WeightsError: the file is damaged, lacks a field, or describes a network
       that `agentrl.models` does not have.
   """
-  return gguf_config.parse(open_file(path), path)[0]
+  return gguf_config.parse(open_file(path), path).config
 
 
 def load(
@@ -53,9 +53,9 @@ def load(
       another shape, or quantised in a way that cannot be undone.
   """
   reader = reader or open_file(path)
-  config, architecture = gguf_config.parse(reader, path)
+  config, traits, extra_layers = gguf_config.parse(reader, path)
   tensors = gguf_tensors.Tensors(
-      reader, config, path, paired=architecture.paired
+      reader, config, path, paired=traits.paired, extra_layers=extra_layers
   )
   params = names.assemble(
       config,

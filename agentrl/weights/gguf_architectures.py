@@ -27,6 +27,8 @@ _EXPERTS = {
 }
 WINDOW = 'attention.sliding_window'
 TEMPERATURE = 'attention.temperature_scale'
+# Layers behind those of the model, which guess further tokens.
+EXTRA_LAYERS = 'nextn_predict_layers'
 # Fields that change a network, and the values that change nothing: those of an
 # architecture that does not read them.
 NEUTRAL: Mapping[str, tuple[Any, ...]] = {
@@ -45,7 +47,7 @@ NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     'final_logit_softcapping': (0.0,),
     'leading_dense_block_count': (0,),
     'logit_scale': (0.0, 1.0),
-    'nextn_predict_layers': (0,),
+    EXTRA_LAYERS: (0,),
     'residual_scale': (0.0, 1.0),
     'rope.dimension_sections': (),
     'rope.scale_linear': (1.0,),
@@ -77,6 +79,10 @@ class Architecture:
     full_every: of the layers of a file with a window, every n-th has none; 0:
       all have it; None: no window is read.
     unrotated_every: every n-th layer is not rotated; 0: all are.
+    attends_every: all layers but every n-th are of linear attention, unless the
+      file has another n; 0: none is.
+    unread: fields that do nothing to a text, though other architectures have them
+      for something.
     yarn: fields of the yarn scaling that the files do not record.
     scaled_by_width: models of so many layers divide attention scores by the root
       of hidden_size / num_heads, others of the family by that of head_dim; None:
@@ -92,6 +98,8 @@ class Architecture:
   paired: bool = False
   full_every: int | None = None
   unrotated_every: int = 0
+  attends_every: int = 0
+  unread: tuple[str, ...] = ()
   yarn: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   scaled_by_width: int | None = None
 
@@ -109,6 +117,18 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         fields=_EXPERTS,
         optional={'expert_weights_norm': 'norm_topk_prob'},
         network=dict(norm_topk_prob=True),
+    ),
+    'qwen35': Architecture(
+        'qwen3_5_text',
+        fields={
+            'ssm.conv_kernel': 'linear_kernel',
+            'ssm.group_count': 'linear_key_heads',
+            'ssm.state_size': 'linear_key_dim',
+            'ssm.time_step_rank': 'linear_value_heads',
+        },
+        attends_every=4,
+        # Positions of images; those of a text are the same in each section.
+        unread=('rope.dimension_sections', EXTRA_LAYERS),
     ),
     'smollm3': Architecture('smollm3', paired=True, unrotated_every=4),
     'granite': Architecture(
@@ -154,6 +174,15 @@ _TENSORS = {
     },
     # No tensor of a file: `gguf_tensors` makes it of two.
     'experts_gate_up': 'ffn_gate_up_exps',
+    'in_qkv': 'attn_qkv',
+    'in_z': 'attn_gate',
+    'in_b': 'ssm_beta',
+    'in_a': 'ssm_alpha',
+    'out': 'ssm_out',
+    'conv': 'ssm_conv1d',
+    'a_log': 'ssm_a',
+    'dt_bias': 'ssm_dt',
+    'norm': 'ssm_norm',
 }
 _ONE_GATE_UP = dict.fromkeys(('gate', 'up'), 'ffn_up')
 _NORM_BEHIND = {'mlp_norm': 'post_attention_norm'}
@@ -161,6 +190,7 @@ _NORM_BEHIND = {'mlp_norm': 'post_attention_norm'}
 _OWN: Mapping[str, Mapping[str, str]] = {
     'seed_oss': _NORM_BEHIND,
     'gpt_oss': _NORM_BEHIND,
+    'qwen3_5_text': _NORM_BEHIND,
     'glm4': _ONE_GATE_UP,
     'phi3': dict.fromkeys('qkv', 'attn_qkv') | _ONE_GATE_UP,
 }

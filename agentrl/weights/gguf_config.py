@@ -7,13 +7,13 @@
 import math
 import pathlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import gguf
 
 from agentrl.errors import WeightsError
 from agentrl.models import rotary
-from agentrl.models.config import FULL, SLIDING, TransformerConfig
+from agentrl.models.config import FULL, LINEAR, SLIDING, TransformerConfig
 from agentrl.weights import (
     bounds,
     families,
@@ -25,6 +25,7 @@ from agentrl.weights import (
 )
 from agentrl.weights.gguf_architectures import (
     ARCHITECTURES,
+    EXTRA_LAYERS,
     TEMPERATURE,
     WINDOW,
     Architecture,
@@ -33,12 +34,25 @@ from agentrl.weights.gguf_metadata import Metadata
 
 _SIZE, _VALUES = 'attention.key_length', 'attention.value_length'
 _PATTERN = 'attention.sliding_window_pattern'
+_INNER, _INTERVAL = 'ssm.inner_size', 'full_attention_interval'
 
 
-def parse(
-    reader: gguf.GGUFReader, path: str | pathlib.Path
-) -> tuple[TransformerConfig, Architecture]:
-  """The shape of a model, and the traits of its file.
+class Parsed(NamedTuple):
+  """The content of a file, but for its tensors.
+
+  Attributes:
+    config: shape of the model.
+    traits: of the file's architecture.
+    extra_layers: layers behind the model's that are none of it.
+  """
+
+  config: TransformerConfig
+  traits: Architecture
+  extra_layers: int
+
+
+def parse(reader: gguf.GGUFReader, path: str | pathlib.Path) -> Parsed:
+  """The shape of a model, and what its file has beside.
 
   Args:
     reader: of the file.
@@ -58,13 +72,16 @@ def parse(
     )
   traits = ARCHITECTURES[name]
   try:
-    return _config(data, traits), traits
+    extra = _extra_layers(data, traits)
+    return Parsed(_config(data, traits, extra), traits, extra)
   # Numbers that contradict each other: a factor of 0, more heads than width.
   except (ValueError, TypeError, ArithmeticError) as error:
     raise WeightsError(f'{path}: {error}') from error
 
 
-def _config(data: Metadata, traits: Architecture) -> TransformerConfig:
+def _config(
+    data: Metadata, traits: Architecture, extra_layers: int
+) -> TransformerConfig:
   required = {**gguf_architectures.REQUIRED, **traits.fields}
   data.check_has([*required])
   family = traits.family
@@ -78,10 +95,12 @@ def _config(data: Metadata, traits: Architecture) -> TransformerConfig:
   for field, ours in {**required, **traits.optional}.items():
     if field in data.fields:
       values[ours] = data.checked(field, ours)
+  values['num_layers'] -= extra_layers
   values |= _heads(data, traits, values)
   values |= _embeddings(data)
   values |= _biases(data, values)
   values |= _layers(data, traits, values['num_layers'])
+  values |= _linear_layers(data, traits, values)
   values |= gguf_rope.parse(data, traits, values)
   _check_neutral(data, traits, family, values['rope_scaling'])
   bounds.check_experts(
@@ -132,14 +151,15 @@ def _heads(
 
 
 def _embeddings(data: Metadata) -> dict[str, Any]:
-  name = names.EMBED.gguf
+  name, head = names.EMBED.gguf, names.LM_HEAD.gguf
+  assert name is not None
   if name not in data.tensors:
     raise WeightsError(f'{data.path} has no tensor {name!r}.')
   # GGUF lists the fastest dimension first.
   rows = data.tensors[name].shape[1:].tolist()
   size = rows[0] if rows else None
   bounds.check('vocab_size', size, f'Rows of {name} in {data.path}')
-  tied = names.LM_HEAD.gguf not in data.tensors
+  tied = head not in data.tensors
   return dict(vocab_size=size, tie_embeddings=tied)
 
 
@@ -147,11 +167,10 @@ def _biases(data: Metadata, values: Mapping[str, Any]) -> dict[str, bool]:
   """Switches of which the metadata say nothing: the tensors are there or not."""
   own = gguf_architectures.tensors(values['family'])
   modules = {'qkv_bias': 'q', 'o_bias': 'o', 'mlp_bias': 'down'}
+  # Behind `blk.N.`; not every layer need have attention.
+  there = {name.split('.', 2)[-1] for name in data.tensors}
   return {
-      switch: (
-          values.get(switch, False)
-          or f'blk.0.{own[module]}.bias' in data.tensors
-      )
+      switch: values.get(switch, False) or f'{own[module]}.bias' in there
       for switch, module in modules.items()
   }
 
@@ -169,6 +188,44 @@ def _layers(data: Metadata, traits: Architecture, count: int) -> dict[str, Any]:
   if any(slides):
     found['sliding_window'] = window
   return found
+
+
+def _linear_layers(
+    data: Metadata, traits: Architecture, values: Mapping[str, Any]
+) -> dict[str, Any]:
+  """The fields of layers of linear attention."""
+  if not traits.attends_every:
+    return {}
+  data.check_has([_INNER])
+  every, inner = traits.attends_every, data.fields[_INNER]
+  if _INTERVAL in data.fields:
+    every = data.checked(_INTERVAL, 'full_attention_interval')
+  heads = values['linear_value_heads']
+  if not bounds.is_whole(inner) or inner % heads:
+    raise WeightsError(
+        f'{data.place(_INNER)} is {data.short(_INNER)}; it must be a multiple'
+        f' of its {heads} heads.'
+    )
+  size = inner // heads
+  bounds.check('linear_value_dim', size, data.place(_INNER))
+  count = values['num_layers']
+  kinds = [LINEAR if (i + 1) % every else FULL for i in range(count)]
+  return dict(layer_types=kinds, linear_value_dim=size)
+
+
+def _extra_layers(data: Metadata, traits: Architecture) -> int:
+  """How many layers at the end are none of the model's."""
+  extra = data.fields.get(EXTRA_LAYERS, 0)
+  if EXTRA_LAYERS not in traits.unread or extra == 0:
+    return 0  # else `_check_neutral` refuses it
+  data.check_has(['block_count'])
+  count = data.checked('block_count', 'num_layers')
+  if not bounds.is_whole(extra) or not 0 <= extra < count:
+    raise WeightsError(
+        f'{data.place(EXTRA_LAYERS)} is {data.short(EXTRA_LAYERS)}; it must be'
+        f' less than its {count} layers.'
+    )
+  return extra
 
 
 def _slides(data: Metadata, full_every: int, count: int) -> list[bool]:
@@ -193,7 +250,7 @@ def _check_neutral(
     scaling: rotary.Scaling | None,
 ) -> None:
   """Refuses fields that would change the network and are not read."""
-  read = {*traits.fields, *traits.optional}
+  read = {*traits.fields, *traits.optional, *traits.unread}
   if traits.full_every is not None:
     read.add(WINDOW)
   grows = scaling is not None and scaling.query_beta is not None

@@ -4,7 +4,9 @@ llama.cpp's converter changes some on writing. That of Gemma adds the 1 to scale
 norms which the network adds by itself. In files whose architecture is `paired`, rows
 of queries and keys are in an order of their own: llama.cpp rotates neighbouring
 dimensions of a head there; Hugging Face, and our `rotate`, pair dimension i with
-i + D/2. The experts of a layer are one tensor.
+i + D/2. The experts of a layer are one tensor. In layers of linear attention, heads
+of values that share one of keys lie apart (see `_regroup`), and the logarithm of the
+decay is stored as minus its exponential.
 """
 
 import pathlib
@@ -13,7 +15,7 @@ import gguf
 import numpy as np
 
 from agentrl.errors import WeightsError
-from agentrl.models.config import TransformerConfig
+from agentrl.models.config import LINEAR, TransformerConfig
 from agentrl.weights import gguf_architectures
 
 _DIVISORS = (
@@ -21,6 +23,18 @@ _DIVISORS = (
     gguf_architectures.ROPE_SHORT,
     gguf_architectures.ROPE_LONG,
 )
+# Modules with a dimension of heads of values -> that axis; whether it begins behind
+# queries and keys; whether a head has its size there, or is one number.
+_REGROUPED = {
+    'attn_qkv': (0, True, True),
+    'attn_gate': (0, False, True),
+    'ssm_conv1d': (0, True, True),
+    'ssm_beta': (0, False, False),
+    'ssm_alpha': (0, False, False),
+    'ssm_a': (0, False, False),
+    'ssm_dt': (0, False, False),
+    'ssm_out': (1, False, True),
+}
 _GATE, _UP, _BOTH = (f'.ffn_{name}_exps.' for name in ('gate', 'up', 'gate_up'))
 
 
@@ -34,6 +48,7 @@ class Tensors:
       path: str | pathlib.Path,
       *,
       paired: bool,
+      extra_layers: int,
   ):
     """Reads nothing yet.
 
@@ -42,15 +57,20 @@ class Tensors:
       config: shape of the model.
       path: of the file, for messages.
       paired: whether rows of queries and keys are paired.
+      extra_layers: layers behind the model's, which are left out.
     """
     self._config, self._path = config, path
     heads = {'attn_q': config.num_heads, 'attn_k': config.num_kv_heads}
     self._heads = heads if paired else {}
+    count = config.num_layers
+    self._extra = tuple(f'blk.{i}.' for i in range(count, count + extra_layers))
     # Name -> the tensors of the file that it is made of.
     self._parts: dict[str, tuple[gguf.ReaderTensor, ...]] = {
         tensor.name: (tensor,)
         for tensor in reader.tensors
-        if tensor.name not in _DIVISORS  # `gguf_config` has read them
+        # `gguf_rope` has read the divisors.
+        if tensor.name not in _DIVISORS
+        and not tensor.name.startswith(self._extra)
     }
     # gpt-oss's units, in whose columns gate and up take turns.
     self._units = config.glu_limit is not None
@@ -76,6 +96,8 @@ class Tensors:
           f' have the shapes {" and ".join(map(str, shapes))}; they must have'
           ' one.'
       )
+    if name.endswith('.ssm_conv1d.weight') and len(shape) == 2:
+      return [shape[0], 1, shape[1]]
     if '_exps.' not in name or len(shape) < 2:
       return shape
     if self._units:
@@ -99,10 +121,40 @@ class Tensors:
       return value.swapaxes(1, -1)
     if '_exps.' in name:
       return value.reshape(-1, value.shape[-1])
-    if name.endswith('norm.weight') and self._config.norm_offset:
-      return value - np.float32(self._config.norm_offset)
-    part = name.split('.')[-2]
-    return _unpair(value, self._heads[part]) if part in self._heads else value
+    part = name.split('.', 2)[-1]  # behind `blk.N.`
+    module = part.split('.')[0]
+    if module in self._heads:
+      return _unpair(value, self._heads[module])
+    if LINEAR in self._config.mixers and module in _REGROUPED:
+      value = self._regroup(value, module)
+    if part == 'ssm_conv1d.weight':
+      return value[:, None]
+    if part == 'ssm_a':
+      return self._decay(value, name)
+    offset = self._config.norm_offset
+    if offset and name.endswith('norm.weight') and module != 'ssm_norm':
+      return value - np.float32(offset)
+    return value
+
+  def _regroup(self, value: np.ndarray, module: str) -> np.ndarray:
+    """Heads of values in Hugging Face's order: those of one of keys together."""
+    c, (axis, behind, whole) = self._config, _REGROUPED[module]
+    start = 2 * c.linear_key_heads * c.linear_key_dim if behind else 0
+    before, heads = np.split(value, [start], axis)
+    shape = list(heads.shape)
+    size = c.linear_value_dim if whole else 1
+    apart = (c.linear_value_heads // c.linear_key_heads, c.linear_key_heads)
+    heads = heads.reshape(*shape[:axis], *apart, size, *shape[axis + 1 :])
+    heads = heads.swapaxes(axis, axis + 1).reshape(shape)
+    return np.concatenate([before, heads], axis)
+
+  def _decay(self, value: np.ndarray, name: str) -> np.ndarray:
+    if not np.all(value < 0):
+      raise WeightsError(
+          f'{name!r} of {self._path} must be negative: minus the exponential of'
+          ' what a model has.'
+      )
+    return np.log(-value)
 
   def _dequantise(self, tensor: gguf.ReaderTensor) -> np.ndarray:
     try:

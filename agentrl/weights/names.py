@@ -137,15 +137,17 @@ def _attention(config: TransformerConfig) -> Iterator[Tensor]:
 
 
 def _linear_attention(config: TransformerConfig) -> Iterator[Tensor]:
-  del config
-  hf = 'linear_attn'
+  hf, gguf = 'linear_attn', gguf_architectures.tensors(config.family)
   for name in ('qkv', 'z', 'b', 'a'):
-    yield _kernel('attention', f'in_{name}', f'{hf}.in_proj_{name}', None)
-  yield _kernel('attention', 'out', f'{hf}.out_proj', None)
-  yield _vector(('attention', 'conv'), f'{hf}.conv1d.weight', None)
-  yield _vector(('attention', 'a_log'), f'{hf}.A_log', None)
-  yield _vector(('attention', 'dt_bias'), f'{hf}.dt_bias', None)
-  yield _norm(('attention', 'norm'), f'{hf}.norm', None)
+    ours = f'in_{name}'
+    yield _kernel('attention', ours, f'{hf}.in_proj_{name}', gguf[ours])
+  yield _kernel('attention', 'out', f'{hf}.out_proj', gguf['out'])
+  conv = ('attention', 'conv')
+  yield _vector(conv, f'{hf}.conv1d.weight', f'{gguf["conv"]}.weight')
+  yield _vector(('attention', 'a_log'), f'{hf}.A_log', gguf['a_log'])
+  dt_bias = ('attention', 'dt_bias')
+  yield _vector(dt_bias, f'{hf}.dt_bias', f'{gguf["dt_bias"]}.bias')
+  yield _norm(('attention', 'norm'), f'{hf}.norm', gguf['norm'])
 
 
 def _convolution(config: TransformerConfig) -> Iterator[Tensor]:

@@ -13,6 +13,7 @@ ARCHITECTURES = {
     'mistral': 'llama',
     'ministral3': 'mistral3',
     'qwen3_moe': 'qwen3moe',
+    'qwen3_5_text': 'qwen35',
     'gemma3_text': 'gemma3',
     'olmo3': 'olmo2',
     'hunyuan_v1_dense': 'hunyuan-dense',
@@ -26,7 +27,15 @@ def architecture(config):
   return ARCHITECTURES.get(config.model_type, config.model_type)
 
 
-def write(path, model, *, kinds=lambda name, shape: None, drop=(), **changes):
+def write(
+    path,
+    model,
+    *,
+    kinds=lambda name, shape: None,
+    drop=(),
+    add=None,
+    **changes,
+):
   """Writes a model.
 
   Args:
@@ -34,6 +43,7 @@ def write(path, model, *, kinds=lambda name, shape: None, drop=(), **changes):
     model: of transformers.
     kinds: name and shape -> a quantisation of the gguf package, or None.
     drop: tensors to leave out.
+    add: tensors to put in.
     **changes: fields of the metadata, without the architecture, that get another
       value; None leaves one out.
   """
@@ -50,6 +60,8 @@ def write(path, model, *, kinds=lambda name, shape: None, drop=(), **changes):
       if kind is not None:
         value = gguf.quants.quantize(value, kind)
       writer.add_tensor(tensor, value, raw_dtype=kind)
+  for tensor, value in (add or {}).items():
+    writer.add_tensor(tensor, value)
   writer.write_header_to_file()
   writer.write_kv_data_to_file()
   writer.write_tensors_to_file()
@@ -164,7 +176,25 @@ def _hunyuan(config, rope):
   return fields
 
 
+def _qwen35(config, rope):
+  heads = config.linear_num_value_heads
+  return {
+      'ssm.conv_kernel': config.linear_conv_kernel_dim,
+      'ssm.state_size': config.linear_key_head_dim,
+      'ssm.group_count': config.linear_num_key_heads,
+      'ssm.time_step_rank': heads,
+      'ssm.inner_size': config.linear_value_head_dim * heads,
+      # The first layer of full attention begins the next period.
+      'full_attention_interval': 1 + config.layer_types.index('full_attention'),
+      'rope.dimension_count': int(
+          config.head_dim * rope['partial_rotary_factor']
+      ),
+      'rope.dimension_sections': [11, 11, 10, 0],
+  }
+
+
 _OWN = {
+    'qwen3_5_text': _qwen35,
     'ministral3': lambda config, rope: {
         'rope.scaling.yarn_log_multiplier': rope['mscale_all_dim'],
         'attention.temperature_scale': rope['llama_4_scaling_beta'],
@@ -213,6 +243,43 @@ def pair(rows, heads):
   return out
 
 
+def tile(rows, config, size):
+  """llama.cpp's order of heads of values, one at a time.
+
+  Head j of those that share key head i goes to place j * keys + i.
+  """
+  keys = config.linear_num_key_heads
+  shared = config.linear_num_value_heads // keys
+  out = np.empty_like(rows)
+  for i in range(keys):
+    for j in range(shared):
+      old, new = i * shared + j, j * keys + i
+      out[new * size : (new + 1) * size] = rows[old * size : (old + 1) * size]
+  return out
+
+
+def _linear(theirs, value, config):
+  """A tensor of a layer of linear attention, with its name."""
+  size = config.linear_value_head_dim
+  behind = 2 * config.linear_num_key_heads * config.linear_key_head_dim
+  if '.in_proj_qkv.' in theirs or '.conv1d.' in theirs:
+    rows = value.reshape(len(value), -1)  # the convolution has three axes
+    values = tile(rows[behind:], config, size)
+    return theirs, np.concatenate([rows[:behind], values])
+  if '.in_proj_z.' in theirs:
+    return theirs, tile(value, config, size)
+  if '.in_proj_b.' in theirs or '.in_proj_a.' in theirs:
+    return theirs, tile(value, config, 1)
+  if '.out_proj.' in theirs:
+    return theirs, tile(value.T, config, size).T
+  if theirs.endswith('.A_log'):
+    return theirs, -np.exp(tile(value, config, 1))
+  if theirs.endswith('.dt_bias'):
+    renamed = theirs.replace('.dt_bias', '.dt_proj.bias')
+    return renamed, tile(value, config, 1)
+  return theirs, value  # the norm
+
+
 def _tensors(model, name):
   """Yields name and value of each tensor of the file."""
   config = model.config
@@ -235,7 +302,9 @@ def _tensors(model, name):
       value = pair(value, config.num_attention_heads)
     elif name in _PAIRED and '.k_proj.' in theirs:
       value = pair(value, config.num_key_value_heads)
-    elif name == 'gemma3' and theirs.endswith('norm.weight'):
+    elif '.linear_attn.' in theirs:
+      theirs, value = _linear(theirs, value, config)
+    elif name in ('gemma3', 'qwen35') and theirs.endswith('norm.weight'):
       value = value + 1
     if name == 'gpt-oss' and 'sinks' in theirs:
       theirs += '.weight'

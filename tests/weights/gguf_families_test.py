@@ -7,6 +7,7 @@ read back.
 import dataclasses
 
 import gguf as gguf_lib
+import jax
 import numpy as np
 import pytest
 
@@ -56,6 +57,28 @@ CASES = {
     'qwen3_moe, biases': (
         'qwen3_moe, biases',
         dict(norm_topk_prob=True),
+        {},
+    ),
+    'qwen3_5_text': (
+        'qwen3_5_text 1',
+        dict(
+            num_hidden_layers=4,
+            layer_types=['linear_attention'] * 3 + ['full_attention'],
+            linear_num_key_heads=2,
+            linear_num_value_heads=6,
+            attention_bias=False,
+        ),
+        {},
+    ),
+    'qwen3_5_text, biases': (
+        'qwen3_5_text 4',
+        dict(
+            num_hidden_layers=2,
+            layer_types=['linear_attention', 'full_attention'],
+            linear_num_key_heads=2,
+            linear_num_value_heads=2,
+            attention_bias=True,
+        ),
         {},
     ),
     'smollm3': (
@@ -357,6 +380,24 @@ REFUSED = {
         {'rope.scaling.original_context_length': 2**31},
         'original_context_length .* is 2147483648; it must be a whole number',
     ),
+    'heads of no size': (
+        'qwen3_5_text',
+        {'ssm.inner_size': 7},
+        (
+            'qwen35.ssm.inner_size of .* is 7; it must be a multiple of its 6'
+            ' heads'
+        ),
+    ),
+    'only layers that guess': (
+        'qwen3_5_text',
+        {'nextn_predict_layers': 4},
+        'nextn_predict_layers of .* is 4; it must be less than its 4 layers',
+    ),
+    'heads that do not divide': (
+        'qwen3_5_text',
+        {'ssm.group_count': 4},
+        '6 heads of values do not divide over 4 of keys',
+    ),
     'an endless factor': (
         'qwen2',
         {'rope.scaling.factor': 0.0},
@@ -381,6 +422,44 @@ def test_half_of_the_divisors_is_refused(name, tmp_path):
   drop = [f'rope_factors_{name}.weight']
   path = gguf_converter.write(tmp_path / 'a.gguf', theirs, drop=drop)
   with pytest.raises(WeightsError, match='it must be the first two'):
+    gguf.load(path)
+
+
+def test_layers_that_guess_further_tokens_are_left_out(tmp_path):
+  source, changes, _ = CASES['qwen3_5_text']
+  theirs = hugging_face.make(source, **changes)
+  plain = gguf.load(gguf_converter.write(tmp_path / 'a.gguf', theirs))
+  behind = {
+      'blk.4.attn_q.weight': np.ones((4, 4), np.float32),
+      'blk.4.nextn.eh_proj.weight': np.ones((4, 8), np.float32),
+  }
+  path = gguf_converter.write(
+      tmp_path / 'b.gguf',
+      theirs,
+      add=behind,
+      block_count=5,
+      nextn_predict_layers=1,
+  )
+  config, params = gguf.load(path)
+  assert config == plain[0]
+  jax.tree.map(np.testing.assert_array_equal, params, plain[1])
+  path = gguf_converter.write(tmp_path / 'c.gguf', theirs, add=behind)
+  with pytest.raises(WeightsError, match='has unknown 2 tensors.*blk.4.attn_q'):
+    gguf.load(path)
+
+
+def test_a_decay_that_is_none_is_refused(tmp_path):
+  source, changes, _ = CASES['qwen3_5_text']
+  theirs = hugging_face.make(source, **changes)
+  path = gguf_converter.write(
+      tmp_path / 'a.gguf',
+      theirs,
+      drop=['blk.1.ssm_a'],
+      add={'blk.1.ssm_a': np.array([-1, -1, 0, -1, -1, -1], np.float32)},
+  )
+  with pytest.raises(
+      WeightsError, match="'blk.1.ssm_a' of .* must be negative"
+  ):
     gguf.load(path)
 
 
