@@ -63,14 +63,13 @@ class Tensors:
     heads = {'attn_q': config.num_heads, 'attn_k': config.num_kv_heads}
     self._heads = heads if paired else {}
     count = config.num_layers
-    self._extra = tuple(f'blk.{i}.' for i in range(count, count + extra_layers))
+    extra = tuple(f'blk.{i}.' for i in range(count, count + extra_layers))
     # Name -> the tensors of the file that it is made of.
     self._parts: dict[str, tuple[gguf.ReaderTensor, ...]] = {
         tensor.name: (tensor,)
         for tensor in reader.tensors
         # `gguf_rope` has read the divisors.
-        if tensor.name not in _DIVISORS
-        and not tensor.name.startswith(self._extra)
+        if tensor.name not in _DIVISORS and not tensor.name.startswith(extra)
     }
     # gpt-oss's units, in whose columns gate and up take turns.
     self._units = config.glu_limit is not None
