@@ -53,6 +53,7 @@ def write(
   for field, value in (_metadata(config, name) | changes).items():
     if value is not None:
       _add(writer, f'{name}.{field}', value)
+  writer.add_token_list([f'{i}' for i in range(config.vocab_size)])
   for tensor, value in _tensors(model, name):
     if tensor not in drop:
       value = np.ascontiguousarray(value)
