@@ -22,6 +22,9 @@ _LISTS = {_TOKENS: str, _TYPES: int, _SCORES: float, _MERGES: str}
 # Values of tokenizer.ggml.token_type.
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 2, 3, 4
 _MARK = '\u2581'  # stands for a blank
+# Control tokens of Phi-3's SentencePiece that leave the blanks behind them alone;
+# the others take them, which the files do not say (llama.cpp has it in code too).
+_PHI3_KEEPS = ('<unk>', '<s>', '<|endoftext|>')
 _PREFIX = 'tokenizer.'
 
 
@@ -46,6 +49,7 @@ def read(
         ' directory instead.'
     )
   make, needed = _KINDS[kind]
+  is_phi3 = architecture == 'phi3' and make is _sentencepiece
   if make is _byte_level:
     _check_pre(metadata.get('ggml.pre'), path)
   lists = {name: _list(metadata, name, path) for name in needed}
@@ -72,6 +76,7 @@ def read(
               special=kind == _CONTROL,
               # A run of blanks is found once it is written with marks.
               normalized=is_gemma and token.startswith(_MARK),
+              rstrip=is_phi3 and token not in _PHI3_KEEPS,
           )
       ])
   template = metadata.get('chat_template')

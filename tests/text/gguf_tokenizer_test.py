@@ -20,6 +20,7 @@ from tokenizers import (
 
 from agentrl.errors import WeightsError
 from agentrl.text import tokenizer, words
+from tests.text import word_marks
 from tests.text.tokenizer_test import ODD, write_gguf
 
 HOSTILE = (
@@ -371,3 +372,47 @@ def test_gemma_4_gives_the_ids_of_transformers(pieces, tmp_path):
       merges=[' '.join(pair) for pair in merges],
   )
   check_gemma(ours, theirs)
+
+
+@pytest.mark.parametrize('architecture', ['phi3', 'llama'])
+def test_control_tokens_of_phi_3_take_the_blanks_behind_them(
+    architecture, tmp_path
+):
+  """As those of its tokenizer.json, which have rstrip."""
+  backend = word_marks.make('prepend', ('<|endoftext|>', '<|user|>', '<|end|>'))
+  merges = json.loads(backend.to_str())['model']['merges']
+  merges = [''.join(pair) for pair in merges]
+  tokens = sorted(backend.get_vocab(), key=backend.get_vocab().get)
+  control = tokens[1:6]
+  takers = [x for x in control if x not in ('<s>', '<|endoftext|>')]
+  backend.add_special_tokens([
+      AddedToken(x, normalized=False, rstrip=architecture == 'phi3')
+      for x in takers
+  ])
+  path = write_gguf(
+      tmp_path / 'a.gguf',
+      architecture=architecture,
+      model='llama',
+      pre='default',
+      tokens=tokens,
+      token_type=[
+          2 if x == '<unk>' else 3 if x in control else 6 if '<0x' in x else 1
+          for x in tokens
+      ],
+      scores=[
+          -float(merges.index(x) if x in merges else 10_000) for x in tokens
+      ],
+      merges=None,
+      eos_token_id=tokens.index('<|end|>'),
+  )
+  ours = tokenizer.load(path)
+  for text in (
+      '<s><|user|>\ngo left<|end|>\n<|user|> \n  go',
+      '<|endoftext|> \n go<|end|>\t.</s>  x',
+      *ODD,
+  ):
+    expected = backend.encode(text, add_special_tokens=False).ids
+    assert ours.encode(text, allow_special=True) == expected, text
+  short = ours.encode('<|user|>go', allow_special=True)
+  spaced = ours.encode('<|user|> \n go', allow_special=True)
+  assert (short == spaced) == (architecture == 'phi3')
