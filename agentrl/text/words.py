@@ -1,4 +1,4 @@
-"""How byte-level tokenizers cut text into words before they merge letters.
+"""The ways in which byte-level tokenizers cut text into words before merging.
 
 A GGUF file has the name of a way, `tokenizer.ggml.pre`, as llama.cpp calls it
 (https://github.com/ggml-org/llama.cpp, src/llama-vocab.cpp). The ways here are those

@@ -214,7 +214,7 @@ def _linear_layers(
 
 
 def _extra_layers(data: Metadata, traits: Architecture) -> int:
-  """How many layers at the end are none of the model's."""
+  """The number of layers at the end that are none of the model's."""
   extra = data.fields.get(EXTRA_LAYERS, 0)
   if EXTRA_LAYERS not in traits.unread or extra == 0:
     return 0  # else `_check_neutral` refuses it
