@@ -19,7 +19,7 @@ from agentrl.models.config import (
     SLIDING,
     TransformerConfig,
 )
-from agentrl.weights import bounds, families
+from agentrl.weights import bounds, families, lacked
 
 # Fields in which null is a value; in the others it means that they are absent.
 _NULLS = ('num_key_value_heads', 'sliding_window')
@@ -141,9 +141,9 @@ def _unknown(name: Any, source: str) -> str:
         "Give the folder of a model, with transformers' own config.json; that"
         ' of an adapter or of another library has none.'
     )
-  lacked = families.LACKED.get(name) if isinstance(name, str) else None
+  reason = lacked.LACKED.get(name) if isinstance(name, str) else None
   return message + (
-      (f'Its network has {lacked}. ' if lacked else '')
+      (f'Its network has {reason}. ' if reason else '')
       + 'Train a model of these families. Served by SGLang or behind an'
       ' OpenAI-compatible endpoint, any model can be evaluated: '
       '--config=configs/evaluate.py:model=URL, or api=URL.'

@@ -16,7 +16,7 @@ from agentrl.models.config import (
     SLIDING,
     TransformerConfig,
 )
-from agentrl.weights import families, hf_config
+from agentrl.weights import families, hf_config, lacked
 
 # What the published files say of the network, without what says nothing of it.
 PUBLISHED = {
@@ -682,11 +682,11 @@ def test_every_model_type_of_transformers_is_read_or_refused_by_name():
     if name in families.FAMILIES:
       assert families.FAMILIES[name].architecture == architecture
     elif name not in families.TEXT_PARTS:
-      reason = re.escape(f'Its network has {families.LACKED[name]}. Train a')
+      reason = re.escape(f'Its network has {lacked.LACKED[name]}. Train a')
       with pytest.raises(WeightsError, match=f'is {name!r}; .*{reason}'):
         parse(dict(model_type=name))
   known = {*families.FAMILIES, *families.TEXT_PARTS}
-  assert not known & families.LACKED.keys()
+  assert not known & lacked.LACKED.keys()
 
 
 def test_only_full_layers_of_gemma_may_be_scaled():
