@@ -44,6 +44,7 @@ TEMPLATES = {
     'chatml': template_lib.CHATML,
     'qwen3': template_lib.QWEN3,
     'qwen3_no_think': template_lib.QWEN3_NO_THINK,
+    'harmony_no_think': template_lib.HARMONY_NO_THINK,
 }
 
 # A text; True for the template's own, which may hold control tokens.
@@ -52,7 +53,7 @@ _Piece = tuple[str, bool]
 # Roles of messages whose frames are kept.
 _FRAMES = 64
 
-_WAY_OUT = "; template='chatml' renders append-only."
+_CHANNEL = '<|channel|>'  # a token of gpt-oss's vocabulary
 
 # Contents that templates have changed: blanks (trimmed), reasoning (removed), JSON
 # (parsed), empty text.
@@ -125,6 +126,9 @@ class ChatFormat:
     self.tokenizer = tokenizer
     self._date = datetime.date.fromisoformat(date) if date else None
     self._tools = tuple(tools)
+    harmony = tokenizer.token_to_id(_CHANNEL) is not None
+    self._other = 'harmony_no_think' if harmony else 'chatml'
+    self._way_out = f'; template={self._other!r} renders append-only.'
     self.call: CallSyntax | None = None
     own = tokenizer.chat_template
     if template is not None or own is None:
@@ -353,7 +357,7 @@ class ChatFormat:
     if ''.join(piece for piece, _ in pieces) != text:
       raise ChatTemplateError(
           'The chat template changes the content of a message among'
-          f' {reprlib.repr([m.content for m in messages])}{_WAY_OUT}'
+          f' {reprlib.repr([m.content for m in messages])}{self._way_out}'
       )
     return pieces
 
@@ -369,7 +373,7 @@ class ChatFormat:
       if not match or mark in text:
         raise ChatTemplateError(
             f'The chat template does not render the {role!r} message'
-            f' exactly once and in its place{_WAY_OUT}'
+            f' exactly once and in its place{self._way_out}'
         )
       frame.append(before)
     return [*frame, text]
@@ -412,7 +416,7 @@ class ChatFormat:
     if not (match and next_match) or observation in tail or completion in rest:
       raise ChatTemplateError(
           'The chat template does not render a completion and the message'
-          f' after it exactly once and in order{_WAY_OUT}'
+          f' after it exactly once and in order{self._way_out}'
       )
     lead = before.removeprefix(self._render(history))
     return ('' if lead.strip() else lead), head, tail
@@ -477,7 +481,7 @@ class ChatFormat:
               'The chat template is not append-only: after'
               f' {len(history)} message(s), with completion {completion!r} and'
               f' observation {observation!r} it renders'
-              f' {_difference(wholes[-1], appended)}{_WAY_OUT}'
+              f' {_difference(wholes[-1], appended)}{self._way_out}'
           )
       prompt = self.prompt(history)
       self._prove_ids(history, so_far, prompt)
@@ -532,8 +536,9 @@ class ChatFormat:
     return ChatTemplateError(
         'The tokenizer has no boundary between tokens where the chat template'
         f' needs one, as behind its header {self._header!r}: {detail}. Use a'
-        ' template whose header ends with a special token, and give special'
-        ' tokens normalized=false.'
+        ' template whose header ends with a special token, as that of'
+        f' template={self._other!r} may, and give special tokens'
+        ' normalized=false.'
     )
 
   def _spells_control(self, text: str) -> bool:

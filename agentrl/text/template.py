@@ -94,6 +94,28 @@ QWEN3 = _chatml(
 # it, stays before every completion.
 QWEN3_NO_THINK = _chatml(before=_NO_THOUGHT, opening=_NO_THOUGHT)
 
+# gpt-oss's (harmony) with reasoning off: each answer is a message of the channel
+# 'final' at once. The model's own deletes the reasoning of earlier turns, and ends
+# their answers by another token than was sampled.
+HARMONY_NO_THINK = (
+    "{{ '<|start|>system<|message|>You are ChatGPT, a large language model"
+    " trained by OpenAI.\nKnowledge cutoff: 2024-06\nCurrent date: ' +"
+    " strftime_now('%Y-%m-%d') + '\n\nReasoning: low\n\n# Valid channels:"
+    ' analysis, commentary, final. Channel must be included for every'
+    " message.<|end|>' }}"
+    '{% for message in messages %}'
+    "{% if message.role == 'assistant' %}"
+    "{{ '<|start|>assistant<|channel|>final<|message|>' + message.content"
+    " + '<|return|>' }}"
+    "{% elif message.role == 'system' %}"
+    "{{ '<|start|>developer<|message|># Instructions\n\n' + message.content"
+    " + '<|end|>' }}"
+    "{% else %}{{ '<|start|>' + message.role + '<|message|>' + message.content"
+    " + '<|end|>' }}{% endif %}{% endfor %}"
+    '{% if add_generation_prompt %}'
+    "{{ '<|start|>assistant<|channel|>final<|message|>' }}{% endif %}"
+)
+
 # Limits of a trial. 400 short conversations take 0.1 s of processor time and a
 # tenth of the memory.
 _CPU_S = 10

@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from agentrl.errors import ChatTemplateError
 from agentrl.text import template, tokenizer
-from agentrl.text.chat import TEMPLATES, ChatFormat
+from agentrl.text.chat import ChatFormat
 from agentrl.types import Message
 from tests import qwen3
 
@@ -513,7 +513,7 @@ CONTROLLED = CHATML.replace(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize('name', TEMPLATES)
+@pytest.mark.parametrize('name', ['chatml', 'qwen3', 'qwen3_no_think'])
 def test_our_templates_tell_tools_as_qwens_do(tok, name):
   chat = ChatFormat(tok, template=name, tools=[ADD])
   assert chat.call == ('<tool_call>\n', 'name', 'arguments', '\n</tool_call>')

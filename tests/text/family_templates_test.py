@@ -166,3 +166,48 @@ def test_templates_that_rewrite_are_refused_with_the_way_out(tok, name):
   with pytest.raises(ChatTemplateError, match="template='chatml'"):
     with_template(tok, REFUSED[name])
   assert with_template(tok, REFUSED[name], template='chatml').has_system
+
+
+# gpt-oss's: a conversation's reasoning and the ends of its answers are rewritten.
+HARMONY = (
+    "{% for m in messages %}{% if m.role == 'assistant' %}"
+    "{{ '<|start|>assistant<|channel|>final<|message|>' +"
+    " m.content.split('<|message|>')[-1] }}"
+    "{{ '<|return|>' if loop.last and not add_generation_prompt else '<|end|>'"
+    ' }}'
+    "{% elif m.role == 'system' %}"
+    "{{ '<|start|>developer<|message|># Instructions\n\n' + m.content"
+    " + '\n\n<|end|>' }}"
+    "{% else %}{{ '<|start|>' + m.role + '<|message|>' + m.content + '<|end|>'"
+    ' }}{% endif %}{% endfor %}'
+    "{% if add_generation_prompt %}{{ '<|start|>assistant' }}{% endif %}"
+)
+
+
+def test_gpt_oss_s_is_refused_and_ours_takes_its_place():
+  tok = tokenizer_lib.train_bpe(
+      ['You see a red ball.\nAction:\ngo to the red ball\n'] * 30,
+      vocab_size=340,
+      specials=(
+          *(tokenizer_lib.START, tokenizer_lib.END, tokenizer_lib.PAD),
+          *('<|start|>', '<|message|>', '<|channel|>', '<|end|>', '<|return|>'),
+      ),
+  )
+  with pytest.raises(ChatTemplateError, match="template='harmony_no_think'"):
+    with_template(tok, HARMONY)
+  chat = with_template(
+      tok, HARMONY, template='harmony_no_think', date='2026-12-01'
+  )
+  show = lambda ids: tok.decode(ids, skip_special=False)
+  prompt = chat.prompt([Message('system', 'Be brief.'), Message('user', 'hi')])
+  before, _, after = show(prompt).partition('<|end|>')
+  assert before.startswith('<|start|>system<|message|>You are ChatGPT')
+  assert '\nCurrent date: 2026-12-01\n' in before
+  answer = '<|start|>assistant<|channel|>final<|message|>'
+  assert after == (
+      '<|start|>developer<|message|># Instructions\n\nBe brief.<|end|>'
+      f'<|start|>user<|message|>hi<|end|>{answer}'
+  )
+  assert show(chat.completion('go')) == 'go<|return|>'
+  following = f'<|start|>user<|message|>ok<|end|>{answer}'
+  assert show(chat.observation('ok', ended=True)) == following
