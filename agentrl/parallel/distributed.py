@@ -25,21 +25,20 @@ _GONE = re.compile(
 
 
 def initialize(
-    coordinator: str | None,
-    num_processes: int | None,
-    process_id: int | None,
+    coordinator: str,
+    num_processes: int,
+    process_id: int,
     *,
     local_device_ids: Sequence[int] | None = None,
 ) -> None:
   """Joins the other processes; the first call of a process that touches jax.
 
   Args:
-    coordinator: `host:port` of process 0, which listens there. None, as the
-      two that follow: JAX asks Slurm or Open MPI.
+    coordinator: `host:port` of process 0, which listens there.
     num_processes: in all.
     process_id: of this one, from 0.
     local_device_ids: the devices of this machine that this process uses; None:
-      all of them, or those of the launcher.
+      all of them.
 
   Raises:
     RuntimeError: the others did not come, or jax has devices already.
@@ -47,7 +46,14 @@ def initialize(
   # Simulated devices on CPUs, as in the tests, talk over sockets.
   jax.config.update('jax_cpu_collectives_implementation', 'gloo')
   jax.distributed.initialize(
-      coordinator, num_processes, process_id, local_device_ids=local_device_ids
+      coordinator,
+      num_processes,
+      process_id,
+      local_device_ids=local_device_ids,
+      # Under Slurm and Open MPI it would take the process's number on its machine
+      # for that of its one device, also where the process is alone there; in
+      # Kubernetes it asks the API, for which a pod may have no permission.
+      cluster_detection_method='deactivate',
   )
   # They are together now. Later, one that is slow (a cold start, a model to
   # read) would miss the 30 s that a first connection waits.

@@ -37,7 +37,7 @@ def join(environ: Mapping[str, str], mode: str, *, ready: bool) -> None:
     ConfigError: it cannot, or the processes do not find each other.
   """
   rank = ranks.find(environ)
-  if rank.count == 1:
+  if rank.coordinator is None:
     return
   if not ready:
     raise ConfigError(
@@ -48,7 +48,7 @@ def join(environ: Mapping[str, str], mode: str, *, ready: bool) -> None:
   try:
     distributed.initialize(
         rank.coordinator,
-        None if rank.index is None else rank.count,
+        rank.count,
         rank.index,
         local_device_ids=None if rank.local is None else [rank.local],
     )
@@ -56,7 +56,7 @@ def join(environ: Mapping[str, str], mode: str, *, ready: bool) -> None:
     reason = str(error).strip().splitlines()[-1]
     raise ConfigError(
         f'The {rank.count} processes of this run did not find each other'
-        f' (coordinator {rank.coordinator or "found by JAX"}): {reason}'
+        f' (coordinator {rank.coordinator}): {reason}'
     ) from error
 
 

@@ -1,6 +1,9 @@
 """Updates and checkpoints of processes that share eight devices."""
 
+import os
 import shutil
+import socket
+import subprocess
 import sys
 
 import numpy as np
@@ -112,3 +115,52 @@ def test_a_process_that_waits_for_one_that_is_gone_ends(tmp_path):
   last = said.read_text().splitlines()[-1]
   assert last.startswith('ProcessLost: Another process of this run than 0 is')
   assert 'its connection was closed' in last
+
+
+JOINS = """
+import os
+import jax
+from agentrl.parallel import ranks
+from agentrl.runtime import ending
+ranks.join(os.environ, 'train', ready=True)
+print(
+    jax.process_index(),
+    jax.device_count(),
+    jax.config.values['jax_cuda_visible_devices'],
+    flush=True,
+)
+ending.end(0)
+"""
+
+
+@pytest.mark.parametrize('nodes, seen', [('1(x2)', 'all'), ('2', '1')])
+def test_tasks_of_slurm_join_and_see_the_devices_of_their_machine(nodes, seen):
+  """Detected by JAX itself, one alone on its machine sees the first device."""
+  with socket.create_server(('127.0.0.1', 0)) as server:
+    port = server.getsockname()[1]
+  step = os.environ | eight_devices.environment(1)
+  step |= {
+      'MASTER_PORT': str(port),
+      'SLURM_JOB_ID': '7',
+      'SLURM_NTASKS': '2',
+      'SLURM_STEP_NUM_TASKS': '2',
+      'SLURM_STEP_NODELIST': '127.0.0.1',
+      'SLURM_STEP_TASKS_PER_NODE': nodes,
+  }
+  local = '0' if seen == 'all' else '1'
+  tasks = [
+      subprocess.Popen(
+          [sys.executable, '-c', JOINS],
+          cwd=eight_devices.ROOT,
+          env=step | {'SLURM_PROCID': task, 'SLURM_LOCALID': number},
+          stdout=subprocess.PIPE,
+          text=True,
+      )
+      for task, number in (('0', '0'), ('1', local))
+  ]
+  # Gloo says a line of its own before.
+  said = [
+      task.communicate(timeout=300)[0].splitlines()[-1].split()
+      for task in tasks
+  ]
+  assert said == [['0', '2', seen.replace('1', '0')], ['1', '2', seen]]
