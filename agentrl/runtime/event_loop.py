@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 import aiohttp
 from absl import logging
 
+from agentrl.runtime import connections
+
 T = TypeVar('T')
 # For the connector of a session, below the 5 s after which an SGLang server hangs
 # up: a request on a connection that it closed meanwhile would fail.
@@ -105,7 +107,7 @@ class EventLoop:
     self.close()
 
   async def _open(self) -> aiohttp.ClientSession:
-    connector = aiohttp.TCPConnector(
+    connector = connections.connector(
         limit=0,  # rollout.concurrency decides how many requests run
         keepalive_timeout=KEEP_ALIVE_S,
     )

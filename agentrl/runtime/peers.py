@@ -4,7 +4,8 @@ A collective whose process is gone mostly fails at once, and that error is told.
 wait on: Gloo's waiting threads may miss that a connection was closed, and NCCL does
 not look. JAX's heartbeats abort the process after 100 s, with pages of frames for a
 message. So each process holds a connection to process 0, which the kernel closes
-with either of them.
+with either of them. A machine that is gone or cut off closes nothing: its silence
+counts as the loss, see `connections`, and with `_GRACE_S` that is a minute.
 """
 
 import contextlib
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from absl import logging
 
+from agentrl.runtime import connections
 from agentrl.runtime.event_loop import Interrupted
 
 # For what fails by itself to be told and closed.
@@ -56,6 +58,7 @@ def watched(
     links = _meet(host, index, count, share)
     for link in links:
       stack.enter_context(link)
+      connections.watch(link)
     left = threading.Event()
     waking, wake = map(stack.enter_context, socket.socketpair())
     thread = threading.Thread(

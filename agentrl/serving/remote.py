@@ -1,8 +1,10 @@
-"""Servers that somebody else started: their keys, and a first connection."""
+"""Servers that somebody else started: their keys, connections, and watch."""
 
 import concurrent.futures
 import os
+import pathlib
 import socket
+import sys
 import urllib.parse
 from collections.abc import Mapping
 
@@ -12,9 +14,51 @@ from agentrl.errors import ConfigError
 from agentrl.http import auth
 from agentrl.http.auth import Keys
 from agentrl.runtime.children import SECRETS
-from agentrl.serving.options import SamplerOptions
+from agentrl.serving.options import Launch, SamplerOptions
 
 _CONNECT_S = 3.0  # timeout of a connection
+
+
+class Found:
+  """A server that somebody else starts and stops; `sglang.Fleet` watches it."""
+
+  AGAIN = 'requests go to others until it answers'
+  RESUMES = True  # its machine may have been cut off in the middle of a push
+
+  def __init__(self, url: str, keys: Keys):
+    """Keeps the settings.
+
+    Args:
+      url: of the server.
+      keys: that it asks for.
+    """
+    self.url = url
+    self.keys = keys
+    self._left = False
+
+  def start(self, model: pathlib.Path) -> None:
+    """Does nothing: it has a model, and gets the weights in the next push."""
+    del model
+
+  def ending(self) -> str | None:
+    """None while it is watched: its process is out of sight."""
+    return 'is no longer watched' if self._left else None
+
+  def hang_up(self) -> None:
+    """Ends the watch."""
+    self._left = True
+
+  def stop(self) -> None:
+    """Does nothing."""
+
+  def epilogue(self) -> str:
+    """Nothing: its log is elsewhere."""
+    return ''
+
+
+def patience(sampler: SamplerOptions) -> Launch:
+  """The limits of a server that is away: as long as another one serves, none."""
+  return Launch(start_timeout_s=sampler.timeout_s, restarts=sys.maxsize)
 
 
 def read_keys(

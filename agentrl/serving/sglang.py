@@ -3,7 +3,8 @@
 One thread a server does all of that, since the event loop of a run stands still
 during updates. A first start and one after a crash take the same steps: the
 server loads the current weights from disk, gets their version, is checked, and
-only then gets requests.
+only then gets requests. So does a server of somebody else (`remote.Found`) that
+was away; nothing is started then, it is waited for.
 """
 
 import asyncio
@@ -18,13 +19,15 @@ import aiohttp
 from absl import logging
 
 from agentrl.errors import EngineError, EngineRefusal
+from agentrl.http.auth import Keys
 from agentrl.inference.compatibility import Needs
 from agentrl.inference.control import ControlClient
 from agentrl.inference.replicas import Replicas
-from agentrl.runtime import children, ranks, supervisor
+from agentrl.runtime import children, connections, ranks, supervisor
 from agentrl.runtime.children import Child
 from agentrl.runtime.event_loop import KEEP_ALIVE_S
 from agentrl.serving.options import Launch
+from agentrl.serving.remote import Found
 from agentrl.serving.weight_sync.disk import DiskPush
 from agentrl.serving.weight_sync.files import Version
 
@@ -37,6 +40,10 @@ _LAST_BYTES = 1000  # of a log, in an error message
 
 class Server:
   """One server process on a port of its own, and its log file."""
+
+  AGAIN = 'starting it again'
+  RESUMES = False  # a process that has just started is not paused
+  keys = Keys()  # it listens on loopback
 
   def __init__(
       self,
@@ -117,13 +124,21 @@ class Server:
     """The end of its log."""
     return self._child.last_words() if self._child is not None else ''
 
+  def epilogue(self) -> str:
+    """The sentence that follows the reason of its end."""
+    return f'; its log {self.log} ends: {self.last_words()}'
+
 
 class Fleet:
-  """Keeps all replicas of a run alive, with the current weights."""
+  """Keeps all replicas of a run alive, with the current weights.
+
+  A server that the run starts is given up after `launch.restarts`, one of somebody
+  else when it has been away for `launch.start_timeout_s` and no other serves.
+  """
 
   def __init__(
       self,
-      servers: Sequence[Server],
+      servers: Sequence[Server | Found],
       launch: Launch,
       replicas: Replicas,
       push: DiskPush,
@@ -131,11 +146,12 @@ class Fleet:
       needs: Needs,
       timeout_s: float,
       look_s: float = _LOOK_S,
+      serving: bool = False,
   ):
-    """Holds all replicas; `start` begins to release them.
+    """Holds all replicas, unless they serve; `start` begins to release them.
 
     Args:
-      servers: not started.
+      servers: not started, or found.
       launch: patience, limits.
       replicas: the balancer that requests go through.
       push: has a current version, and watches `replicas`.
@@ -143,6 +159,7 @@ class Fleet:
       timeout_s: of one HTTP exchange. A server without health for this time,
         paused or not, is started again.
       look_s: between two looks at the health of a server.
+      serving: whether all of them run and have the current weights.
     """
     self._servers = tuple(servers)
     self._restarts = launch.restarts
@@ -153,13 +170,15 @@ class Fleet:
     self._needs = needs
     self._timeout_s = timeout_s
     self._look_s = look_s
+    self._serving = serving
     self._stopping = threading.Event()
     self._threads = [
         threading.Thread(target=self._keep, args=(server,), daemon=True)
         for server in self._servers
     ]
     for server in self._servers:
-      replicas.hold(server.url)
+      if not serving:
+        replicas.hold(server.url)
 
   def start(self) -> None:
     """Starts the servers, all at once."""
@@ -188,7 +207,7 @@ class Fleet:
       if thread.ident is not None:
         thread.join(5)
 
-  def _keep(self, server: Server) -> None:
+  def _keep(self, server: Server | Found) -> None:
     """The thread of one server. With its end the replica counts as lost."""
     reason = f'The server at {server.url} lost its watcher.'
     try:
@@ -198,37 +217,39 @@ class Fleet:
         self._replicas.lose(server.url, reason)
         logging.error('%s', reason)
 
-  def _watch(self, server: Server) -> str:
+  def _watch(self, server: Server | Found) -> str:
     """Starts and restarts a server; says why it gives up."""
-    failures, served = 0, False
+    failures, served = 0, self._serving
+    serving = served
     while not self._stopping.is_set():
+      back = serving
       try:
-        self._bring_up(server)
-        served = True
+        if not serving:
+          self._bring_up(server)
+        served = back = True
         asyncio.run(self._attend(server))
       except (EngineError, OSError) as error:
         reason = str(error)
+      serving = False
       self._replicas.hold(server.url)
       if self._stopping.is_set():
         break
-      words = server.last_words()
+      epilogue = server.epilogue()
       server.stop()
       failures += 1
-      if not served or failures > self._restarts:
+      alone = self._serving and not back and not self._replicas.serving()
+      if not served or alone or failures > self._restarts:
         count = f', failure {failures} of this run' if served else ''
-        return (
-            f'The server at {server.url} {reason}{count}; its log'
-            f' {server.log} ends: {words}'
-        )
+        return f'The server at {server.url} {reason}{count}{epilogue}'
       pause = min(self._backoff_s * 2 ** (failures - 1), _MAX_BACKOFF_S)
       logging.warning(
-          'The server at %s %s; starting it again in %g s (%d of %d).',
-          *(server.url, reason, pause, failures, self._restarts),
+          'The server at %s %s; %s in %g s (failure %d).',
+          *(server.url, reason, server.AGAIN, pause, failures),
       )
       self._stopping.wait(pause)
     return 'The run ends.'
 
-  def _bring_up(self, server: Server) -> None:
+  def _bring_up(self, server: Server | Found) -> None:
     """From nothing to serving the current weights.
 
     Raises:
@@ -242,15 +263,15 @@ class Fleet:
       with self._push.pinned() as version:
         asyncio.run(self._prepare(server, version, first=False))
 
-  async def _attend(self, server: Server) -> None:
+  async def _attend(self, server: Server | Found) -> None:
     """Waits for a server that serves to fail.
 
     Raises:
       EngineError: says how. It ended, it hangs, or it has been condemned.
     """
-    connector = aiohttp.TCPConnector(keepalive_timeout=KEEP_ALIVE_S)
+    connector = connections.connector(keepalive_timeout=KEEP_ALIVE_S)
     async with aiohttp.ClientSession(connector=connector) as session:
-      control = ControlClient(session, [server.url], timeout_s=self._timeout_s)
+      control = self._control(session, server)
 
       async def look():
         while True:
@@ -260,21 +281,34 @@ class Fleet:
       await self._while_well(server, look())
 
   async def _prepare(
-      self, server: Server, version: Version, *, first: bool
+      self, server: Server | Found, version: Version, *, first: bool
   ) -> None:
-    async with aiohttp.ClientSession() as session:
-      control = ControlClient(session, [server.url], timeout_s=self._timeout_s)
+    async with aiohttp.ClientSession(
+        connector=connections.connector()
+    ) as session:
+      control = self._control(session, server)
 
       async def prepare():
         if first:
-          await control.wait_ready(self._start_timeout_s)
+          await control.wait_ready(self._start_timeout_s, resume=server.RESUMES)
           await control.probe(self._needs)
         await self._push.install(control, version)
 
       await self._while_well(server, prepare())
 
+  def _control(
+      self, session: aiohttp.ClientSession, server: Server | Found
+  ) -> ControlClient:
+    return ControlClient(
+        session,
+        [server.url],
+        timeout_s=self._timeout_s,
+        api_key=server.keys.api,
+        admin_key=server.keys.admin,
+    )
+
   async def _while_well(
-      self, server: Server, coroutine: Coroutine[Any, Any, None]
+      self, server: Server | Found, coroutine: Coroutine[Any, Any, None]
   ) -> None:
     """Awaits it; EngineError as soon as the server has ended or is condemned."""
     task = asyncio.create_task(coroutine)

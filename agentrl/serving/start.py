@@ -237,20 +237,46 @@ def _find(start: _Start) -> Serving:
 
   control, infos = ranks.same(lambda: loop.run(find()))
   dtype = _file_dtype({info.get('dtype') for info in infos}, policy.dtype)
+  replicas = Replicas([sampler.router] if sampler.router else control.urls)
   # All processes ask the same servers; one of them hands over the weights.
   push: weight_sync.Push
-  if distributed.is_first():
+  if not distributed.is_first():
+    push = Follower(_push_files(start, dtype))
+  elif router:
     push = _disk_push(start, control, dtype, router=router)
   else:
-    push = Follower(_push_files(start, dtype))
+    push = _disk_push(start, control, dtype)
   ranks.same(lambda: loop.run(push(policy.model.params, policy.version)))
   if router:
     arrive = lambda: router_check.check(
         router, vocab_size=start.needs.vocab_size, lora=sampler.push_lora
     )
     ranks.same(lambda: loop.run(arrive()))
-  replicas = Replicas([sampler.router] if sampler.router else control.urls)
+  elif isinstance(push, DiskPush):
+    _watch(start, replicas, push, keys)
   return _serving(start, control.urls, push, replicas, keys)
+
+
+def _watch(
+    start: _Start, replicas: Replicas, push: DiskPush, keys: Keys
+) -> None:
+  """Lets the run go on without servers of somebody else that are away.
+
+  Each gets the current weights and then requests when it answers again. The first
+  push was to all of them: one that does not run at the start is a mistake.
+  """
+  push.watched = replicas
+  fleet = sglang.Fleet(
+      [remote.Found(url, keys) for url in replicas.urls],
+      remote.patience(start.sampler),
+      replicas,
+      push,
+      needs=start.needs,
+      timeout_s=start.sampler.timeout_s,
+      serving=True,
+  )
+  start.stack.callback(fleet.stop)
+  fleet.start()
 
 
 def _launch(start: _Start) -> Serving:

@@ -1,5 +1,6 @@
 """Tests for agentrl.serving.start: who samples, as a config says."""
 
+import asyncio
 import contextlib
 import dataclasses
 import functools
@@ -22,6 +23,7 @@ from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.training import language_model
 from agentrl.weights import hf, names, shards
 from tests import fakes, tiny
+from tests.waiting import wait_until
 
 CONFIG = dataclasses.replace(tiny.CONFIG, vocab_size=300, max_positions=512)
 
@@ -113,6 +115,52 @@ def test_a_server_that_lost_the_weights_is_not_used(
     for _ in range(3):
       assert sample(host, served).weight_version == '4'
     assert served.push.accepts('3') and not served.push.accepts('default')
+
+
+def test_a_found_server_that_is_away_is_left_out_until_it_is_back(
+    host, model, engines, tmp_path
+):
+  with contextlib.ExitStack() as stack:
+    with tiny.serving(params_of(0), CONFIG) as away:
+      served = start(stack, host, model, tmp_path, urls=(engines[0], away))
+    # A push as well as requests go on.
+    host.run(served.push(params_of(2), 4))
+    for _ in range(3):
+      assert sample(host, served).weight_version == '4'
+
+    def version():
+      async def ask():
+        async with aiohttp.ClientSession() as session:
+          return await ControlClient(session, [away]).model_info()
+
+      return asyncio.run(ask())['weight_version']
+
+    # Somebody starts it again, from its first model; paused, as if it had been
+    # cut off in the middle of a push.
+    port = int(away.rpartition(':')[2])
+    with tiny.serving(params_of(0), CONFIG, port=port):
+
+      async def pause():
+        async with aiohttp.ClientSession() as session:
+          await ControlClient(session, [away]).pause()
+
+      asyncio.run(pause())
+      assert wait_until(lambda: version() == '4', 60)
+      host.run(served.push(params_of(1), 5))
+      assert version() == '5'
+      assert wait_until(lambda: sample(host, served).weight_version == '5')
+
+
+def test_the_last_found_server_to_go_ends_requests_by_name(
+    host, model, tmp_path
+):
+  with contextlib.ExitStack() as stack:
+    with tiny.serving(params_of(0), CONFIG) as url:
+      served = start(stack, host, model, tmp_path, urls=(url,), timeout_s=5)
+    host.run(served.push(params_of(2), 4))
+    words = f'No inference server is left: The server at {url} {url} was not'
+    with pytest.raises(EngineError, match=f'{words} ready within 5 s'):
+      sample(host, served)
 
 
 def test_the_pushed_folder_is_a_model_to_transformers(

@@ -36,6 +36,9 @@ class DiskPush:
 
   The version before is kept until every server has the new one: after a
   failure they are told to go back to it.
+
+  Attributes:
+    watched: see `__init__`; to be set between pushes.
   """
 
   def __init__(
@@ -60,9 +63,9 @@ class DiskPush:
       verify: True to read version and weights back from every server.
       timeout_s: limit of the wait in mode 'drain'.
       router: lists the servers anew at each push; None: they stay `control`'s.
-      watched: servers that a watcher starts again when they die or are
-        condemned; it installs the current version before they serve, so pushes
-        leave those out that are held.
+      watched: servers that a watcher starts again, or waits for, when they die
+        or are condemned; it installs the current version before they serve, so
+        pushes leave those out that are held.
     """
     self._control = control
     self._directory = directory
@@ -71,7 +74,7 @@ class DiskPush:
     self._verifier = Verifier(directory) if verify else None
     self._timeout_s = timeout_s
     self._router = router
-    self._watched = watched
+    self.watched = watched
     self._adapter: Adapter | None = None
     self._lock = threading.Lock()  # guards what follows
     self._current: Version | None = None
@@ -159,8 +162,8 @@ class DiskPush:
     with self._lock:
       if self._current is not version:
         return False
-      assert self._watched is not None  # by whom it was held
-      self._watched.release(url)
+      assert self.watched is not None  # by whom it was held
+      self.watched.release(url)
       return True
 
   def accepts(self, name: str) -> bool:
@@ -222,7 +225,7 @@ class DiskPush:
       urls = await self._router.workers()
     with self._lock:
       self._before, self._current = self._current, new
-      return urls if self._watched is None else self._watched.serving()
+      return urls if self.watched is None else self.watched.serving()
 
   async def _install_all(
       self, urls: Sequence[str], version: Version
@@ -233,11 +236,11 @@ class DiskPush:
       try:
         await self.install(self._control.one(url), version)
       except EngineError as error:
-        if self._watched is None or not error.retryable:
+        if self.watched is None or not error.retryable:
           return error
         # It died or hangs: its watcher starts it again, with the new version.
         logging.warning('%s failed in a push: %s', url, error)
-        self._watched.condemn(url, f'failed in a push: {error}')
+        self.watched.condemn(url, f'failed in a push: {error}')
       return None
 
     results = await asyncio.gather(*map(install, urls))
