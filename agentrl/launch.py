@@ -7,7 +7,8 @@ them, `--fields=optim` those of a section. An argument of the config file
 follows a colon (`--config=configs/NAME.py:tiny`). `--dry_run` checks the config
 and starts nothing: it prints every value and its origin (default, config, flag,
 or run: the one that it goes on from), and of a run that learns what each device
-of its mesh needs. `--view` prints a link to pages that show the run.
+of its mesh needs, and what its machines send each other. `--view` prints a link
+to pages that show the run.
 """
 
 import contextlib
@@ -56,6 +57,13 @@ _DEVICE_MEMORY = flags.DEFINE_float(
     lower_bound=0.0,
 )
 
+_HOST_DEVICES = flags.DEFINE_integer(
+    'host_devices',
+    None,
+    'With --dry_run: devices of a machine, 8 by default.',
+    lower_bound=1,
+)
+
 # Those that learn: a dry run plans their memory.
 PLANNED = tuple(name for name in MODES if issubclass(MODES[name], Learning))
 
@@ -98,11 +106,12 @@ def main(arguments):
     report.show_fields(mode, _FIELDS.value, named('algo'), named('env'))
     return
   memory = _DEVICE_MEMORY.value
-  if memory is not None and not (_DRY_RUN.value and mode in PLANNED):
-    raise ConfigError(
-        f'--device_memory_gib={memory:g} acts with --dry_run only, in the modes'
-        f' {", ".join(PLANNED)}.'
-    )
+  for flag, modes in ((_DEVICE_MEMORY, PLANNED), (_HOST_DEVICES, ('train',))):
+    if flag.value is not None and not (_DRY_RUN.value and mode in modes):
+      raise ConfigError(
+          f'--{flag.name}={flag.value:g} acts with --dry_run only, in'
+          f' mode{"s" * (len(modes) > 1)} {", ".join(modes)}.'
+      )
   if memory is not None and not math.isfinite(memory):
     raise ConfigError(f'--device_memory_gib={memory:g} is no amount of memory.')
   if _VIEW.value and (mode in UNRECORDED or _DRY_RUN.value):
@@ -152,7 +161,9 @@ def _show(config: ConfigDict, checked: Any, paths: Collection[str]) -> None:
   report.show_values(config, checked, run, paths)
   if config.mode in PLANNED:
     plan_report = importlib.import_module('agentrl.planning.report')
-    plan_report.show(config.mode, checked, _DEVICE_MEMORY.value)
+    plan_report.show(
+        config.mode, checked, _DEVICE_MEMORY.value, _HOST_DEVICES.value
+    )
 
 
 def _parse(argv):

@@ -96,6 +96,11 @@ def test_what_cannot_be_run_is_one_line_and_exit_code_two(flags, said):
         ((QUICKSTART.replace('tiny', 'tiny=maybe'),), "'maybe'"),
         ((QUICKSTART + ',speed=9',), "'speed'; known: algo, tiny"),
         ((QUICKSTART, '--device_memory_gib=24'), 'with --dry_run only'),
+        ((QUICKSTART, '--host_devices=4'), '=4 acts with --dry_run only, in m'),
+        (
+            ('--config=configs/babyai_sft.py', '--host_devices=4', '--dry_run'),
+            'acts with --dry_run only, in mode train.',
+        ),
         ((QUICKSTART, '--dry_run', '--view'), '--view shows what a run writes'),
         ((QUICKSTART, '--config.sampler.api_key=k'), 'sampler.api_key_file'),
     ],

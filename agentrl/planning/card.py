@@ -137,7 +137,7 @@ def shares(
   for _ in range(beside):
     server = int(static * left)
     left -= server
-  split = _whole(launch.value_of('--tp-size') or launch.value_of('--tp'))
+  split = launch.tensor_parallel
   weights, sequence = plan_lib.served_bytes(config, shape)
   return Shares(
       card=card,
@@ -201,7 +201,3 @@ def _fraction(text: str | None, default: float, name: str) -> float:
   if not 0 < value < 1:
     raise ConfigError(f'{name}={text} is no fraction; give one as 0.5.')
   return value
-
-
-def _whole(text: str | None) -> int:
-  return int(text) if text and text.isdecimal() and int(text) else 1

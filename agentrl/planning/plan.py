@@ -321,6 +321,19 @@ def served_bytes(
   return count(params), count(jax.tree.leaves(cache))
 
 
+def pushed_bytes(config: Any, shape: TransformerConfig) -> int:
+  """Bytes of a push of a policy that is trained: all weights, or its adapter."""
+  if not config.sampler.push_lora:
+    return served_bytes(config, shape)[0]
+  shapes = names.shapes(shape, np.float32)
+  adapter = jax.eval_shape(
+      functools.partial(lora_lib.init, config.model.lora, shapes),
+      jax.random.key(0),
+  )
+  dtype = jax.numpy.dtype(language_model.DTYPES[config.model.dtype])
+  return dtype.itemsize * sum(x.size for x in jax.tree.leaves(adapter))
+
+
 def _train(config: Any) -> Work:
   algo = config.algo
   rows = config.episodes_per_step

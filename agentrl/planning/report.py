@@ -8,20 +8,27 @@ import rich.console
 import rich.table
 
 from agentrl.errors import ConfigError
-from agentrl.planning import card, plan as plan_lib
+from agentrl.planning import card, cluster as cluster_lib, plan as plan_lib
+from agentrl.planning.cluster import Cluster
 from agentrl.planning.plan import Plan
 
 _GIB = 1 << 30
 MEMORY_GIB = 80.0
 
 
-def show(mode: str, config: Any, memory_gib: float | None) -> None:
+def show(
+    mode: str,
+    config: Any,
+    memory_gib: float | None,
+    host_devices: int | None = None,
+) -> None:
   """Plans a run and prints what it needs.
 
   Args:
     mode: that learns.
     config: its config.
     memory_gib: of a device; None: `MEMORY_GIB`.
+    host_devices: of a machine; None: `cluster.HOST_DEVICES`.
 
   Raises:
     ConfigError: the mesh does not divide the model, or trainer and servers do
@@ -48,10 +55,18 @@ def show(mode: str, config: Any, memory_gib: float | None) -> None:
       f'\nPlan of {config.model.name}, {shape.num_params:,} parameters, on'
       f' {_mesh(plan)}: compiled for a CPU, not run.\n'
   )
-  for table in _tables(plan):
+  tables, said = _tables(plan), list(remarks(plan, config, memory_gib))
+  if mode == 'train':
+    machines = cluster_lib.make(
+        config, shape, plan, host_devices or cluster_lib.HOST_DEVICES
+    )
+    if machines.several:
+      tables += [_machines(machines), _sent(machines)]
+      said += cluster_remarks(machines)
+  for table in tables:
     console.print(table)
     console.print()
-  for line in remarks(plan, config, memory_gib):
+  for line in said:
     console.print(f'- {line}')
   if shared is not None:
     console.print(f'- {shared.words}')
@@ -120,6 +135,52 @@ def _collectives(plan: Plan) -> rich.table.Table:
     name = f'{kind} among {devices}'
     table.add_row(name, f'{count:,}', f'{size / _GIB:,.2f}')
   return table
+
+
+def _machines(cluster: Cluster) -> rich.table.Table:
+  table = _table('machines', 'hosts', 'parts', 'GiB of each', 'GiB of a host')
+  known = lambda x: '?' if x is None else f'{x:,}'
+  size = lambda x: f'{x / _GIB:,.2f}' if x else ''
+  for side in cluster.sides:
+    parts = f'{known(side.count)} {side.each}{"s" * (side.count != 1)}'
+    table.add_row(
+        side.name,
+        known(side.hosts),
+        parts,
+        size(side.bytes),
+        size(side.host_bytes),
+    )
+  return table
+
+
+def _sent(cluster: Cluster) -> rich.table.Table:
+  table = _table('between machines', 'GiB per rl step')
+  for name, size in cluster.sent:
+    table.add_row(name, f'{size / _GIB:,.3f}')
+  table.add_row('together', f'{sum(x.bytes for x in cluster.sent) / _GIB:,.3f}')
+  return table
+
+
+def cluster_remarks(cluster: Cluster) -> Iterator[str]:
+  """Sentences about the machines."""
+  yield (
+      'Between machines: as if every episode filled rollout.max_context, turns'
+      ' growing evenly. Collectives of devices come on top, where an axis of'
+      ' the mesh spans hosts; a host also holds programs and the pages of what'
+      ' it reads.'
+  )
+  for side in cluster.sides:
+    if side.count is None:
+      yield (
+          'The router of sampler.router knows its servers: weights are counted'
+          ' for one.'
+      )
+    elif side.name == 'inference' and side.each == 'server':
+      yield (
+          'A server needs its weights and every episode that goes on at a time,'
+          ' if all are as long as they may be; with less it makes some wait. It'
+          ' may have several devices (--tp-size).'
+      )
 
 
 def _number(x: float) -> str:

@@ -126,6 +126,12 @@ class Launch:
     return last
 
   @property
+  def tensor_parallel(self) -> int:
+    """Devices of one server; 1 where its flag is no number above 0."""
+    text = self.value_of('--tp-size') or self.value_of('--tp')
+    return int(text) if text and text.isdecimal() and int(text) else 1
+
+  @property
   def words(self) -> tuple[str, ...]:
     """`flags` as words of a command line."""
     if not isinstance(self.flags, Mapping):

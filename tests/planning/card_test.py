@@ -152,6 +152,10 @@ def test_a_plan_says_the_shares_and_refuses_what_does_not_fit(
   monkeypatch.setattr(report.plan_lib, 'simulate', lambda *inputs: None)
   monkeypatch.setattr(report, '_tables', lambda plan: [])
   monkeypatch.setattr(report, '_mesh', lambda plan: 'a device')
+  one = report.Cluster(
+      (report.cluster_lib.Side('trainer', 1, 'device', 1, 1),), ()
+  )
+  monkeypatch.setattr(report.cluster_lib, 'make', lambda *inputs: one)
   seen = []
   monkeypatch.setattr(
       report, 'remarks', lambda plan, config, gib: seen.append(gib) or ()

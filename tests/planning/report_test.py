@@ -82,7 +82,7 @@ def shown(monkeypatch, capsys, found, **changes):
   monkeypatch.setattr(plan, 'simulate', lambda mesh, programs: None)
   monkeypatch.setattr(plan, 'make', lambda *inputs: found)
   config = types.SimpleNamespace(**vars(CONFIG) | changes)
-  report.show('train', config, None)
+  report.show('sft', config, None)  # of 'train' machines follow
   return [
       ' '.join(line.split()) for line in capsys.readouterr().out.split('\n')
   ]
