@@ -22,7 +22,7 @@ _CONNECT_S = 3.0  # timeout of a connection
 class Found:
   """A server that somebody else starts and stops; `sglang.Fleet` watches it."""
 
-  AGAIN = 'requests go to others until it answers'
+  AGAIN = 'asking it again'
   RESUMES = True  # its machine may have been cut off in the middle of a push
 
   def __init__(self, url: str, keys: Keys):

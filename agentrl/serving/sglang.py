@@ -243,8 +243,9 @@ class Fleet:
         return f'The server at {server.url} {reason}{count}{epilogue}'
       pause = min(self._backoff_s * 2 ** (failures - 1), _MAX_BACKOFF_S)
       logging.warning(
-          'The server at %s %s; %s in %g s (failure %d).',
+          'The server at %s %s; %s in %g s (%d%s).',
           *(server.url, reason, server.AGAIN, pause, failures),
+          '' if self._serving else f' of {self._restarts}',
       )
       self._stopping.wait(pause)
     return 'The run ends.'
