@@ -86,6 +86,14 @@ def test_who_leaves_as_it_should_is_not_missed(play, error):
   assert play([leaving(error), staying(1)]) == [None, False]
 
 
+def test_each_link_notices_a_machine_that_is_silent(play, monkeypatch):
+  watched = []
+  monkeypatch.setattr(peers.connections, 'watch', watched.append)
+  assert play([staying(1), leaving(), leaving()]) == [False, None, None]
+  # Both ends of each of two.
+  assert len(watched) == 4
+
+
 def test_what_fails_by_itself_has_time_to_say_so(play, monkeypatch):
   def slow(processes):
     lost = threading.Event()
