@@ -11,6 +11,7 @@
 #   AGENTRL_SHARED    folder that all hosts see, for weights; with POSIX renames
 #   AGENTRL_MODEL     (sampler) model that a server starts with, of the run's shape
 #   AGENTRL_ENV       (env) name of the environment
+#   AGENTRL_SAMPLER_PORT, AGENTRL_ENV_PORT   30000 and 36000
 #   AGENTRL_UNTIL     file that ends the servers once it exists; none: nothing does
 #   AGENTRL_WAIT_S    seconds that a rank waits for the servers; 1800
 #   PYTHON            of agentrl; .venv/bin/python of this repository
@@ -25,8 +26,8 @@ cd "$repository"
 : "${AGENTRL_ENVS:?names the hosts of environment servers}"
 : "${AGENTRL_SHARED:?names a folder that all hosts see}"
 python=${PYTHON:-$repository/.venv/bin/python}
-sampler_port=30000
-env_port=36000
+sampler_port=${AGENTRL_SAMPLER_PORT:-30000}
+env_port=${AGENTRL_ENV_PORT:-36000}
 
 # Runs a server, and again when it ends: of its own, or because its host was full.
 keep() {
@@ -34,7 +35,7 @@ keep() {
   while [[ -z ${AGENTRL_UNTIL:-} || ! -e $AGENTRL_UNTIL ]]; do
     "$@" &
     child=$!
-    trap 'kill "$child"; wait "$child"; exit 0' TERM INT
+    trap 'kill "$child" || true; wait "$child" || true; exit 0' TERM INT
     while kill -0 "$child" 2>/dev/null; do
       if [[ -n ${AGENTRL_UNTIL:-} && -e $AGENTRL_UNTIL ]]; then
         kill "$child"
