@@ -182,6 +182,13 @@ class Host:
     )
     return done.stdout
 
+  def kill(self, words: str) -> int:
+    """Kills the processes there whose command lines have `words`; their number."""
+    pids = [pid for pid, line in self._lines().items() if words in line]
+    for pid in pids:
+      os.kill(pid, signal.SIGKILL)
+    return len(pids)
+
   def cut(self) -> None:
     """Takes its link down: nothing arrives, and nobody is told."""
     _run('ip', 'link', 'set', self._link, 'down')
@@ -192,15 +199,18 @@ class Host:
 
   def processes(self) -> list[str]:
     """Command lines of what runs there, but for what makes the host."""
+    return list(self._lines().values())
+
+  def _lines(self) -> dict[int, str]:
     own = os.readlink(f'/proc/{self._holder.pid}/ns/net')
-    found = []
+    found = {}
     for folder in pathlib.Path('/proc').glob('[0-9]*'):
       # One may end while it is looked at.
       with contextlib.suppress(OSError):
         if os.readlink(folder / 'ns/net') == own:
           words = (folder / 'cmdline').read_bytes().replace(b'\0', b' ')
-          found.append(words.decode(errors='replace').strip())
-    return [line for line in found if line and line != 'sleep infinity']
+          found[int(folder.name)] = words.decode(errors='replace').strip()
+    return {k: x for k, x in found.items() if x and x != 'sleep infinity'}
 
   def _inside(self) -> list[str]:
     kinds = ('--net', '--mount', '--uts', '--ipc')

@@ -5,8 +5,9 @@ r"""A cluster's run on one machine: hosts are cut off and come back.
 Six hosts (`hosts`): two trainers that jax.distributed joins, two inference servers,
 two environment servers; a policy of a million parameters. While the run learns,
 the link of an inference host is cut and joined again, then that of an environment
-host, then that of a trainer, and the same commands continue. Each line of the log
-says what was seen; the exit code is 1 if anything was not as it should be.
+host; a server of each kind is killed; the link of a trainer is cut, and the same
+commands continue. Each line of the log says what was seen; the exit code is 1 if
+anything was not as it should be.
 """
 
 import contextlib
@@ -28,7 +29,7 @@ from experiments.clusters.hosts import Host
 
 _OUT = flags.DEFINE_string('out', None, 'Folder of the log.', required=True)
 _STEPS = flags.DEFINE_integer(
-    'steps', 14, 'RL steps of the run.', lower_bound=9
+    'steps', 18, 'RL steps of the run.', lower_bound=14
 )
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -287,6 +288,30 @@ def cut_env(rehearsal: Rehearsal) -> None:
   rehearsal.say(f'it gets episodes again after {took:.1f} s')
 
 
+def kill_servers(rehearsal: Rehearsal) -> None:
+  """Servers die: `node.sh` starts them again, with the model of their start."""
+  sampler, env = rehearsal.hosts['sampler0'], rehearsal.hosts['env0']
+  rehearsal.until(lambda: requests(sampler) > 0, 'a request at sampler0')
+  killed = sampler.kill('-m agentrl.serving.launch_server') + env.kill(
+      'launch.py'
+  )
+  rehearsal.expect(killed == 2, 'the servers of sampler0 and env0 are killed')
+  for host, port in ((sampler, _SAMPLER_PORT), (env, _ENV_PORT)):
+    rehearsal.until(lambda: answers(host, port), host.name)  # noqa: B023
+  took = rehearsal.until(
+      lambda: version(sampler) >= rehearsal.done(), 'sampler0 with weights'
+  )
+  rehearsal.say(
+      'they are started again; sampler0 had the current weights'
+      f' {took:.1f} s after it answered'
+  )
+  rehearsal.until(
+      lambda: requests(sampler) > 0 and episodes(env) > 0, 'their use'
+  )
+  lost = rehearsal.counted('stopped with engine_error')
+  rehearsal.expect(not lost, 'they are used again; no episode was lost')
+
+
 def cut_trainer(rehearsal: Rehearsal) -> None:
   """A trainer's host is away: all end by name, and the same commands go on."""
   at = rehearsal.done()
@@ -391,6 +416,7 @@ def main(argv):
       rehearsal.say('the first step is done')
       cut_sampler(rehearsal)
       cut_env(rehearsal)
+      kill_servers(rehearsal)
       cut_trainer(rehearsal)
       finish(rehearsal)
   except AgentrlError as error:
