@@ -19,7 +19,13 @@ import jax
 from agentrl import shipped
 from agentrl.errors import AgentrlError, ConfigError, ProcessLost
 from agentrl.parallel import distributed
-from agentrl.runtime import ending, peers, ranks, workdir as workdir_lib
+from agentrl.runtime import (
+    ending,
+    peers,
+    ranks,
+    rendezvous,
+    workdir as workdir_lib,
+)
 from agentrl.runtime.event_loop import EventLoop, Interrupted
 
 T = TypeVar('T')
@@ -45,6 +51,7 @@ def join(environ: Mapping[str, str], mode: str, *, ready: bool) -> None:
         ' (WORLD_SIZE, Slurm or Open MPI says so). Start it once; only the'
         ' modes that learn span several.'
     )
+  rendezvous.meet(rank.coordinator, rank.count, rank.index)
   try:
     distributed.initialize(
         rank.coordinator,

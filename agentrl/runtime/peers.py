@@ -17,12 +17,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 from absl import logging
 
-from agentrl.runtime import connections
+from agentrl.runtime import aborts, connections
 from agentrl.runtime.event_loop import Interrupted
 
 # For what fails by itself to be told and closed.
 _GRACE_S = 30.0
 _CONNECT_S = 10.0
+_TOLD_S = 1.0  # from a library's word to the kernel's
 # Who connects says which run it is of: networks have scanners.
 _TOKEN_BYTES = 16
 _GOODBYE = b'.'
@@ -59,10 +60,14 @@ def watched(
     for link in links:
       stack.enter_context(link)
       connections.watch(link)
-    left = threading.Event()
+    left, gone = threading.Event(), threading.Event()
+    # JAX aborts the others at once where process 0 is gone: say why before.
+    stack.enter_context(aborts.answered(lambda: gone.wait(_TOLD_S) and lost()))
     waking, wake = map(stack.enter_context, socket.socketpair())
     thread = threading.Thread(
-        target=_watch, args=([waking, *links], left, lost), daemon=True
+        target=_watch,
+        args=([waking, *links], left, gone, lost),
+        daemon=True,
     )
     thread.start()
     try:
@@ -140,6 +145,7 @@ def _say_goodbye(links: Sequence[socket.socket]) -> None:
 def _watch(
     links: Sequence[socket.socket],
     left: threading.Event,
+    gone: threading.Event,
     lost: Callable[[], object],
 ) -> None:
   with selectors.DefaultSelector() as selector:
@@ -153,7 +159,9 @@ def _watch(
           word = b''
         if word == _GOODBYE:
           selector.unregister(key.data)
-        elif left.wait(_GRACE_S):
+          continue
+        gone.set()
+        if left.wait(_GRACE_S):
           return
         else:
           lost()

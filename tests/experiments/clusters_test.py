@@ -244,7 +244,7 @@ def test_slurm_starts_trainers_and_servers_on_nodes_of_their_own(sbatch):
   assert '--nodes=2 --ntasks=2 ' in trainer
   assert trainer.endswith(f'node.sh trainer {" ".join(FLAGS)}')
   # An environment server takes no GPU from the sampler beside it.
-  assert sum('--gpus=0' in step for step in parts['gpu3']) == 1
+  assert sum('--gres=none' in step for step in parts['gpu3']) == 1
   # Servers go with the run, and nothing is queued again.
   assert sum(line.startswith('ended: ') for line in sbatch.lines()) == 4
   assert not any(line.startswith('scontrol') for line in sbatch.lines())

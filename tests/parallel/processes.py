@@ -4,7 +4,7 @@
     python -m tests.parallel.processes OUT.npz save MESH DIR CASE...
     python -m tests.parallel.processes OUT.npz restore MESH DIR [DAMAGED_DIR]
     python -m tests.parallel.processes OUT.npz lose close|collective DIR
-    python -m tests.parallel.processes OUT.npz stay DIR
+    python -m tests.parallel.processes OUT.npz stay INDEX DIR
 
 The first writes the arrays that came out.
 """
@@ -104,11 +104,11 @@ def lose(told_by, directory):
   return {'seconds': np.float64(time.monotonic() - began)}
 
 
-def stay(directory):
+def stay(gone, directory):
   """One process is gone, and the other waits for what nobody ends."""
   peers._GRACE_S = 1.0
   with ranks.together(pathlib.Path(directory), os.environ):
-    if not distributed.is_first():
+    if distributed.index() == int(gone):
       os._exit(0)
     threading.Event().wait()
 

@@ -102,18 +102,22 @@ def test_a_process_that_is_gone_amid_a_save_is_noticed(tmp_path, told_by):
 
 
 @pytest.mark.slow
-def test_a_process_that_waits_for_one_that_is_gone_ends(tmp_path):
-  """Gloo and NCCL may wait on, and nothing fails."""
+@pytest.mark.parametrize('gone', [0, 1])
+def test_a_process_that_waits_for_one_that_is_gone_ends(tmp_path, gone):
+  """Gloo and NCCL may wait on, and nothing fails; without process 0 JAX aborts."""
   said = tmp_path / 'said'
-  module = 'tests.parallel.processes'
-  command = [sys.executable, '-m', module, 'none', 'stay', str(tmp_path)]
+  module, stays = 'tests.parallel.processes', 1 - gone
+  command = [sys.executable, '-m', module, 'none', 'stay', f'{gone}']
+  command.append(str(tmp_path))
   with (
       said.open('w') as stderr,
-      eight_devices.started(command, processes=2, stderr=stderr) as (first, _),
+      eight_devices.started(command, processes=2, stderr=stderr) as children,
   ):
-    assert first.wait(timeout=100) == 2, said.read_text()
+    assert children[stays].wait(timeout=100) == 2, said.read_text()
   last = said.read_text().splitlines()[-1]
-  assert last.startswith('ProcessLost: Another process of this run than 0 is')
+  assert last.startswith(
+      f'ProcessLost: Another process of this run than {stays} is'
+  )
   assert 'its connection was closed' in last
 
 
