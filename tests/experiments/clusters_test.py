@@ -407,6 +407,7 @@ def test_pods_of_the_jobset_are_the_ranks_and_hosts_that_they_name():
 
 
 @pytest.mark.slow
+@pytest.mark.extra
 def test_a_rehearsed_run_goes_on_without_hosts_that_are_cut_off(tmp_path):
   """Minutes: six hosts of namespaces, three of them cut off in turn."""
   if (reason := hosts.reason()) is not None:
