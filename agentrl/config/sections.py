@@ -330,6 +330,14 @@ class RlCheckpoint(StepCheckpoint):
           'eval.every is 0, so no step is evaluated but the ends',
       ),
   )
+  # A step of 64 short episodes takes some hundred kilobytes, and with their tokens
+  # ten times as much.
+  keep_episodes: int | None = field(
+      None,
+      'newest rl steps whose episode files stay; None: all',
+      ge=1,
+      example=100,
+  )
 
 
 _WANDB = ActsIf(

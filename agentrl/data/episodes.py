@@ -312,6 +312,20 @@ def write_learned(path: pathlib.Path, **arrays: np.ndarray | None) -> None:
     raise DataError(f'Cannot write {path}: {error}') from error
 
 
+def drop_before(directory: str | pathlib.Path, step: int) -> int:
+  """Removes the files of earlier steps than `step`; gives how many."""
+  old = [
+      path
+      for path in pathlib.Path(directory).glob('*')
+      if path.suffix in _OF_A_STEP
+      and path.stem.isdecimal()
+      and int(path.stem) < step
+  ]
+  for path in old:
+    path.unlink()
+  return len(old)
+
+
 def discard_from(directory: str | pathlib.Path, step: int) -> int:
   """Sets aside the files of `step` and later, which a resumed run plays again.
 

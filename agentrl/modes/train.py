@@ -411,6 +411,10 @@ class _Hooks(rl.Hooks):
     learning.keep_best(self.run, loop.step)
     loop = dataclasses.asdict(loop)
     checkpoints.save(self.run, state, loop, ref_params=self.ref_params)
+    keep = self.run.session.config.checkpoint.keep_episodes
+    if keep is not None:
+      # A run that goes on from this checkpoint reads none of them.
+      self.run.record.drop_before(loop['step'] - keep)
     if self.supply is not None:
       self.supply.saved()
 

@@ -259,6 +259,11 @@ class RunRecord:
     episodes.discard_from(self._directory / 'episodes' / 'train', step)
     return metrics_lib.discard_from(self._directory / 'metrics.jsonl', step)
 
+  def drop_before(self, step: int) -> None:
+    """Removes the episode files of earlier rl steps than `step`."""
+    if self._writes:
+      episodes.drop_before(self._directory / 'episodes' / 'train', step)
+
   def lines(self) -> Iterator[dict[str, float]]:
     """The lines of metrics so far, those of earlier processes included."""
     path = self._directory / 'metrics.jsonl'

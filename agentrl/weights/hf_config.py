@@ -398,6 +398,11 @@ def _scaling(
     values['original_max_positions'] = original
   if 'original_max_positions' in rotary.KINDS.get(kind, ()):
     values.setdefault('original_max_positions', positions)
+    original = values['original_max_positions']
+    if not 1 <= original < 2**31:  # positions are int32
+      raise ValueError(
+          f'original_max_position_embeddings is {bounds.short(original)}'
+      )
   else:
     # The model's max_positions take its place.
     values.pop('original_max_positions', None)

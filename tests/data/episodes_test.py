@@ -243,6 +243,23 @@ def test_steps_beyond_a_checkpoint_are_set_aside(tmp_path):
   ]
 
 
+def test_files_of_old_steps_are_removed_with_what_lies_beside_them(tmp_path):
+  for step in (1, 2, 10):
+    path = episodes.step_path(tmp_path, 'train', step)
+    episodes.write(path, [fakes.make_episode(views=(b'PNG',))])
+    episodes.write_learned(path, advantages=np.zeros(1))
+  (path.parent / '000001.jsonl.discarded').touch()
+  assert episodes.drop_before(path.parent, 2) == 3
+  assert episodes.drop_before(path.parent, 3) == 3
+  assert sorted(p.name for p in path.parent.iterdir()) == [
+      '000001.jsonl.discarded',
+      '000010.jsonl',
+      '000010.npz',
+      '000010.zip',
+  ]
+  assert not episodes.drop_before(tmp_path / 'none', 3)
+
+
 def test_pictures_lie_beside_their_file_and_are_set_aside_with_it(tmp_path):
   path = episodes.step_path(tmp_path, 'train', 3)
   drawn = fakes.make_episode(episode_id='step3-0-0', views=(b'PNG0', b'PNG1'))

@@ -674,6 +674,23 @@ def test_what_the_decoder_does_not_have_is_refused(name, changes, message):
     parse(fields | changes)
 
 
+@pytest.mark.parametrize('length', [0, 2**31, 1e300])
+def test_positions_beyond_what_a_program_counts_are_refused(length):
+  rope = dict(
+      rope_type='yarn',
+      rope_theta=1e6,
+      factor=16.0,
+      original_max_position_embeddings=length,
+      mscale=1.0,
+      mscale_all_dim=1.0,
+      llama_4_scaling_beta=0.1,
+  )
+  fields = hf_config.make(variants.get('ministral3-3b'))
+  fields |= dict(rope_scaling=None, rope_parameters=rope)
+  with pytest.raises(WeightsError, match='original_max_position_embeddings is'):
+    parse(fields)
+
+
 def test_every_model_type_of_transformers_is_read_or_refused_by_name():
   auto = pytest.importorskip('transformers.models.auto.modeling_auto')
   listed = auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
