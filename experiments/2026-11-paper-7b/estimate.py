@@ -8,9 +8,11 @@ README.md. No such run has been made.
 """
 
 import dataclasses
+import math
 
 from absl import app
 
+from agentrl.models.config import TransformerConfig
 from agentrl.modes import reading
 from agentrl.planning import plan as plan_lib
 from agentrl.planning.plan import Plan
@@ -75,32 +77,48 @@ class Step:
     )
 
 
-def estimate(plan: Plan, horizon: int, numbers: int, a: Assumptions) -> Step:
+def estimate(
+    plan: Plan,
+    horizon: int,
+    shape: TransformerConfig,
+    a: Assumptions,
+    *,
+    gpus: int = GPUS,
+    episodes: int = EPISODES,
+) -> Step:
   """One rl step.
 
   Args:
     plan: of the trainer; its programs speak of one microbatch.
     horizon: turns allowed.
-    numbers: parameters of the model.
+    shape: of the model.
     a: what is assumed.
+    gpus: on which it learns and samples in turn.
+    episodes: of a step.
   """
   turns = a.turns * horizon
   episode = a.prompt + turns * (a.completion + a.observation)
-  tokens = EPISODES * min(episode, plan.work.length)
+  numbers = shape.num_params
+  tokens = episodes * min(episode, plan.work.length)
   # Sampling ends with the longest episode, which takes all turns; meanwhile a
   # GPU decodes those of its episodes that still go on, reading its weights and
   # what they have so far for every token.
-  alive = EPISODES / GPUS * a.turns
-  length = tokens / EPISODES / 2
-  keys = 2 * 2 * 28 * 4 * 128  # bytes of a token: bfloat16, 28 layers, 4 heads
+  alive = episodes / gpus * a.turns
+  length = tokens / episodes / 2
+  # Bytes of a token, in bfloat16: keys and values.
+  keys = 2 * 2 * shape.num_layers * shape.num_kv_heads * shape.head_dim
   token_s = (2 * numbers + alive * length * keys) / (a.decode * HBM)
-  fill_s = 2 * numbers * tokens / GPUS / (a.compute * FLOPS)
-  env_s = horizon * EPISODES * a.turns / a.env
+  fill_s = 2 * numbers * tokens / gpus / (a.compute * FLOPS)
+  env_s = horizon * episodes * a.turns / a.env
   sample_s = horizon * a.completion * token_s + fill_s + env_s
+
+  plan_gpus = math.prod(plan.mesh.values())
 
   def seconds(name: str, passes: int = 1) -> float:
     work = plan.programs[name].work
+    # A microbatch has the rows of all GPUs that the plan is of.
     pieces = passes * tokens / a.filled / plan.size.tokens
+    pieces *= plan_gpus / gpus
     # A ring: all-reduce sends everything twice.
     sent = sum(
         c.bytes * (1 + (c.kind == 'all-reduce')) * (c.devices - 1) / c.devices
@@ -146,7 +164,7 @@ def main(argv):
   for name, assumed in ASSUMED.items():
     seconds = 0.0
     for horizon in HORIZONS:
-      step = estimate(plan, horizon, shape.num_params, assumed)
+      step = estimate(plan, horizon, shape, assumed)
       seconds += RECIPE[horizon] * step.seconds
       parts = (step.sample_s, step.score_s, step.update_s, step.push_s)
       cells = ' | '.join(f'{part:.0f}' for part in (*parts, step.rest_s))
