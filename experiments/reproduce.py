@@ -27,6 +27,7 @@ _PLAN = flags.DEFINE_list(
 )
 
 MODEL = 'qwen2.5-7b'
+MEMORY_GIB = 79.6  # of an H100, as nvidia-smi tells it
 ENVS = ('textcraft', 'babyai', 'sciworld', 'searchqa', 'webarena')
 # The arm with one horizon: its turns, and the flags that make it so.
 FIXED = {
@@ -150,7 +151,12 @@ def main(argv):
   print('|---' * 6 + '|')
   for env in ENVS:
     for arm in ('fixed', 'ScalingInter'):
-      cells = [_range(found[env, gpus]['hours'][arm]) for gpus in GPUS]
+      cells = [
+          _range(found[env, gpus]['hours'][arm])
+          if found[env, min(gpus, 8)]['gib'] < MEMORY_GIB
+          else 'does not fit'
+          for gpus in GPUS
+      ]
       steps = found[env, 8]['steps']
       print(f'| {env} | {arm} | {steps} | {" | ".join(cells)} |')
   print('\n| environment | GiB, 1 H100, adapter | GiB a GPU, 8 or 64 H100 |')
