@@ -19,7 +19,8 @@ import numpy as np
 from agentrl.errors import WeightsError
 from agentrl.models import transformer
 from agentrl.models.config import ATTENTION, CONV, LINEAR, TransformerConfig
-from agentrl.weights import families, gguf_architectures
+from agentrl.weights import families
+from agentrl.weights.gguf import architectures
 from agentrl.weights.shards import Entry
 
 Params = Any
@@ -118,7 +119,7 @@ def _names(config: TransformerConfig) -> dict[str, str]:
 
 
 def _attention(config: TransformerConfig) -> Iterator[Tensor]:
-  names, gguf = _names(config), gguf_architectures.tensors(config.family)
+  names, gguf = _names(config), architectures.tensors(config.family)
   for name in 'qkv':
     yield _kernel('attention', name, names[name], gguf[name])
     if config.qkv_bias:
@@ -137,7 +138,7 @@ def _attention(config: TransformerConfig) -> Iterator[Tensor]:
 
 
 def _linear_attention(config: TransformerConfig) -> Iterator[Tensor]:
-  hf, gguf = 'linear_attn', gguf_architectures.tensors(config.family)
+  hf, gguf = 'linear_attn', architectures.tensors(config.family)
   for name in ('qkv', 'z', 'b', 'a'):
     ours = f'in_{name}'
     yield _kernel('attention', ours, f'{hf}.in_proj_{name}', gguf[ours])
@@ -165,7 +166,7 @@ _MIXERS: dict[str, Callable[[TransformerConfig], Iterator[Tensor]]] = {
 
 
 def _mlp(config: TransformerConfig) -> Iterator[Tensor]:
-  names, gguf = _names(config), gguf_architectures.tensors(config.family)
+  names, gguf = _names(config), architectures.tensors(config.family)
   if config.num_experts:
     yield _kernel('mlp', 'router', names['router'], gguf['router'])
     if config.mlp_bias:
@@ -192,7 +193,7 @@ def _mlp(config: TransformerConfig) -> Iterator[Tensor]:
 
 
 def _norms(config: TransformerConfig) -> Iterator[Tensor]:
-  names, gguf = _names(config), gguf_architectures.tensors(config.family)
+  names, gguf = _names(config), architectures.tensors(config.family)
   modules: tuple[str, ...] = ()
   if config.pre_norms:
     modules += ('attention_norm', 'mlp_norm')

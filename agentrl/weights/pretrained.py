@@ -11,7 +11,8 @@ from gguf import GGUFReader
 from agentrl.errors import WeightsError
 from agentrl.models.config import TransformerConfig
 from agentrl.parallel import sharding
-from agentrl.weights import finding, gguf, hf, peft, sharded
+from agentrl.weights import finding, hf, peft, sharded
+from agentrl.weights.gguf import files as gguf_files
 
 Params = Any
 
@@ -47,7 +48,7 @@ def resolve(name: str | pathlib.Path) -> pathlib.Path:
 
 def open_gguf(path: pathlib.Path) -> GGUFReader | None:
   """The reader of a model that is a GGUF file; None for a directory."""
-  return None if path.is_dir() else gguf.open_file(path)
+  return None if path.is_dir() else gguf_files.open_file(path)
 
 
 def load(
@@ -57,7 +58,7 @@ def load(
     reader: GGUFReader | None = None,
     place: sharded.Place | None = None,
 ) -> tuple[TransformerConfig, Params]:
-  """Reads the model called `name`; see `resolve`, `hf.load`, `gguf.load`.
+  """Reads the model called `name`; see `resolve`, `hf.load`, `gguf_files.load`.
 
   Args:
     name: of the model.
@@ -72,7 +73,7 @@ def load(
     if place is not None:
       return sharded.load_on_devices(path, place, dtype=dtype)
     return hf.load(path, dtype=dtype)
-  config, params = gguf.load(path, dtype=dtype, reader=reader)
+  config, params = gguf_files.load(path, dtype=dtype, reader=reader)
   if place is not None:
     params = jax.tree.map(sharding.put_array, params, place(config, params))
   return config, params
@@ -83,7 +84,7 @@ def load_config(name: str | pathlib.Path) -> TransformerConfig:
   path = resolve(name)
   if path.is_dir() and (base := peft.base_of(path)) is not None:
     return load_config(base)
-  module = hf if path.is_dir() else gguf
+  module = hf if path.is_dir() else gguf_files
   return module.load_config(path)
 
 

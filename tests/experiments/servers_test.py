@@ -13,7 +13,7 @@ import pytest
 
 from agentrl.models.config import TransformerConfig
 from agentrl.text import tokenizer as tokenizer_lib
-from agentrl.weights import gguf
+from agentrl.weights.gguf import files
 from experiments.benchmarks import gguf_files, loops
 from experiments.benchmarks.loops import Case
 from experiments.benchmarks.servers import Server
@@ -40,11 +40,11 @@ def words(tmp_path):
 def test_a_gguf_file_is_read_as_it_was(tmp_path, words):
   params = tiny.random_params(CONFIG)
   gguf_files.write(tmp_path / 'f32.gguf', CONFIG, params, words, kind='f32')
-  config, read = gguf.load(tmp_path / 'f32.gguf')
+  config, read = files.load(tmp_path / 'f32.gguf')
   assert config == CONFIG
   jax.tree.map(np.testing.assert_array_equal, read, params)
   gguf_files.write(tmp_path / 'q8_0.gguf', CONFIG, params, words, kind='q8_0')
-  config, read = gguf.load(tmp_path / 'q8_0.gguf')
+  config, read = files.load(tmp_path / 'q8_0.gguf')
   assert config == CONFIG
   for name in ('f32', 'q8_0'):
     reader = gguf_lib.GGUFReader(tmp_path / f'{name}.gguf')

@@ -28,7 +28,7 @@ from tests import tiny
 from tests.text.hf_folder_test import write_older
 from tests.text.tokenizer_test import write_gguf as write_gguf_tokenizer
 from tests.weights.conftest import random_params
-from tests.weights.gguf_test import write as write_gguf
+from tests.weights.gguf.files_test import write as write_gguf
 
 # What numbers, texts and lists are replaced by.
 HOSTILE = [

@@ -1,6 +1,6 @@
 """The shape of a model from the metadata of a GGUF file.
 
-`gguf_architectures` has the tables. A field that asks for a network which
+`architectures` has the tables. A field that asks for a network which
 `agentrl.models` does not have is refused by name.
 """
 
@@ -14,23 +14,16 @@ import gguf
 from agentrl.errors import WeightsError
 from agentrl.models import rotary
 from agentrl.models.config import FULL, LINEAR, SLIDING, TransformerConfig
-from agentrl.weights import (
-    bounds,
-    families,
-    gguf_architectures,
-    gguf_metadata,
-    gguf_rope,
-    hf_config,
-    names,
-)
-from agentrl.weights.gguf_architectures import (
+from agentrl.weights import bounds, families, hf_config, names
+from agentrl.weights.gguf import architectures, metadata, rope
+from agentrl.weights.gguf.architectures import (
     ARCHITECTURES,
     EXTRA_LAYERS,
     TEMPERATURE,
     WINDOW,
     Architecture,
 )
-from agentrl.weights.gguf_metadata import Metadata
+from agentrl.weights.gguf.metadata import Metadata
 
 _SIZE, _VALUES = 'attention.key_length', 'attention.value_length'
 _PATTERN = 'attention.sliding_window_pattern'
@@ -62,7 +55,7 @@ def parse(reader: gguf.GGUFReader, path: str | pathlib.Path) -> Parsed:
     WeightsError: a field is damaged or missing, is of another type or size than a
       model has, or describes a network that `agentrl.models` does not have.
   """
-  data = gguf_metadata.read(reader, path)
+  data = metadata.read(reader, path)
   name = data.architecture
   if not isinstance(name, str) or name not in ARCHITECTURES:
     raise WeightsError(
@@ -82,7 +75,7 @@ def parse(reader: gguf.GGUFReader, path: str | pathlib.Path) -> Parsed:
 def _config(
     data: Metadata, traits: Architecture, extra_layers: int
 ) -> TransformerConfig:
-  required = {**gguf_architectures.REQUIRED, **traits.fields}
+  required = {**architectures.REQUIRED, **traits.fields}
   data.check_has([*required])
   family = traits.family
   for field, other in traits.others.items():
@@ -101,7 +94,7 @@ def _config(
   values |= _biases(data, values)
   values |= _layers(data, traits, values['num_layers'])
   values |= _linear_layers(data, traits, values)
-  values |= gguf_rope.parse(data, traits, values)
+  values |= rope.parse(data, traits, values)
   _check_neutral(data, traits, family, values['rope_scaling'])
   bounds.check_experts(
       values['num_layers'], values.get('num_experts', 0), str(data.path)
@@ -165,7 +158,7 @@ def _embeddings(data: Metadata) -> dict[str, Any]:
 
 def _biases(data: Metadata, values: Mapping[str, Any]) -> dict[str, bool]:
   """Switches of which the metadata say nothing: the tensors are there or not."""
-  own = gguf_architectures.tensors(values['family'])
+  own = architectures.tensors(values['family'])
   modules = {'qkv_bias': 'q', 'o_bias': 'o', 'mlp_bias': 'down'}
   # Behind `blk.N.`; not every layer need have attention.
   there = {name.split('.', 2)[-1] for name in data.tensors}
@@ -256,7 +249,7 @@ def _check_neutral(
   grows = scaling is not None and scaling.query_beta is not None
   if grows and 'query_beta' in families.FAMILIES[family].scaling.values():
     read.add(TEMPERATURE)
-  neutral = {**gguf_architectures.NEUTRAL, **traits.fixed}
+  neutral = {**architectures.NEUTRAL, **traits.fixed}
   for field, allowed in neutral.items():
     value = data.fields.get(field)
     if field not in read and value is not None and value not in allowed:

@@ -13,10 +13,11 @@ import pytest
 
 from agentrl.errors import WeightsError
 from agentrl.models import transformer
-from agentrl.weights import gguf, gguf_architectures, hf, hf_config
+from agentrl.weights import hf, hf_config
+from agentrl.weights.gguf import architectures, files
 from tests import tiny
 from tests.models import hugging_face
-from tests.weights import gguf_converter
+from tests.weights.gguf import converter
 
 # Float32 sums in another order; the largest logits are about 20.
 CLOSE = dict(rtol=5e-5, atol=5e-5)
@@ -225,8 +226,8 @@ _SLOW = [name for name in CASES if ',' in name]
 def test_a_file_gives_the_logits_of_its_model(name, tmp_path):
   source, changes, unsaid = CASES[name]
   theirs = hugging_face.make(source, **changes)
-  path = gguf_converter.write(tmp_path / 'a.gguf', theirs)
-  config, params = gguf.load(path)
+  path = converter.write(tmp_path / 'a.gguf', theirs)
+  config, params = files.load(path)
   rng = np.random.default_rng(0)
   tokens = rng.integers(0, 61, (ROWS, LENGTH)).astype(np.int32)
   expected = hugging_face.logits(theirs, tokens)
@@ -278,7 +279,7 @@ def test_transformers_reads_the_same_network(name, tmp_path):
   transformers = pytest.importorskip('transformers')
   source, changes = READ_BY_TRANSFORMERS[name]
   theirs = hugging_face.make(source, **changes)
-  gguf_converter.write(tmp_path / 'a.gguf', theirs)
+  converter.write(tmp_path / 'a.gguf', theirs)
   read = transformers.AutoModelForCausalLM.from_pretrained(
       tmp_path, gguf_file='a.gguf', dtype='float32'
   ).eval()
@@ -291,10 +292,10 @@ def test_transformers_reads_the_same_network(name, tmp_path):
 
 def test_every_architecture_has_a_case():
   written = {
-      gguf_converter.ARCHITECTURES.get(family, family)
+      converter.ARCHITECTURES.get(family, family)
       for family in (name.split(',')[0] for name in CASES)
   }
-  assert written == set(gguf_architectures.ARCHITECTURES)
+  assert written == set(architectures.ARCHITECTURES)
 
 
 # Model, changes of its metadata (None leaves a field out), message.
@@ -414,47 +415,47 @@ def test_another_network_is_refused_by_name(name, tmp_path):
   case, changes, message = REFUSED[name]
   source, others, _ = CASES[case]
   theirs = hugging_face.make(source, **others)
-  path = gguf_converter.write(tmp_path / 'a.gguf', theirs, **changes)
+  path = converter.write(tmp_path / 'a.gguf', theirs, **changes)
   with pytest.raises(WeightsError, match=message):
-    gguf.load(path)
+    files.load(path)
 
 
 @pytest.mark.parametrize('name', ['short', 'long'])
 def test_half_of_the_divisors_is_refused(name, tmp_path):
   theirs = hugging_face.make('phi3 1')
   drop = [f'rope_factors_{name}.weight']
-  path = gguf_converter.write(tmp_path / 'a.gguf', theirs, drop=drop)
+  path = converter.write(tmp_path / 'a.gguf', theirs, drop=drop)
   with pytest.raises(WeightsError, match='it must be the first two'):
-    gguf.load(path)
+    files.load(path)
 
 
 def test_layers_that_guess_further_tokens_are_left_out(tmp_path):
   source, changes, _ = CASES['qwen3_5_text']
   theirs = hugging_face.make(source, **changes)
-  plain = gguf.load(gguf_converter.write(tmp_path / 'a.gguf', theirs))
+  plain = files.load(converter.write(tmp_path / 'a.gguf', theirs))
   behind = {
       'blk.4.attn_q.weight': np.ones((4, 4), np.float32),
       'blk.4.nextn.eh_proj.weight': np.ones((4, 8), np.float32),
   }
-  path = gguf_converter.write(
+  path = converter.write(
       tmp_path / 'b.gguf',
       theirs,
       add=behind,
       block_count=5,
       nextn_predict_layers=1,
   )
-  config, params = gguf.load(path)
+  config, params = files.load(path)
   assert config == plain[0]
   jax.tree.map(np.testing.assert_array_equal, params, plain[1])
-  path = gguf_converter.write(tmp_path / 'c.gguf', theirs, add=behind)
+  path = converter.write(tmp_path / 'c.gguf', theirs, add=behind)
   with pytest.raises(WeightsError, match='has unknown 2 tensors.*blk.4.attn_q'):
-    gguf.load(path)
+    files.load(path)
 
 
 def test_a_decay_that_is_none_is_refused(tmp_path):
   source, changes, _ = CASES['qwen3_5_text']
   theirs = hugging_face.make(source, **changes)
-  path = gguf_converter.write(
+  path = converter.write(
       tmp_path / 'a.gguf',
       theirs,
       drop=['blk.1.ssm_a'],
@@ -463,12 +464,12 @@ def test_a_decay_that_is_none_is_refused(tmp_path):
   with pytest.raises(
       WeightsError, match="'blk.1.ssm_a' of .* must be negative"
   ):
-    gguf.load(path)
+    files.load(path)
 
 
 def test_gate_without_up_is_refused(tmp_path):
   source, changes, _ = CASES['gpt_oss']
-  path = gguf_converter.write(
+  path = converter.write(
       tmp_path / 'a.gguf',
       hugging_face.make(source, **changes),
       drop=['blk.0.ffn_up_exps.weight'],
@@ -476,14 +477,14 @@ def test_gate_without_up_is_refused(tmp_path):
   with pytest.raises(
       WeightsError, match='lacks 1 tensors.*gate_up_exps.weight'
   ):
-    gguf.load(path)
+    files.load(path)
 
 
 def test_gemma_27b_divides_scores_by_the_width_of_a_head(tmp_path):
   theirs = hugging_face.make('gemma3', num_hidden_layers=62)
-  path = gguf_converter.write(tmp_path / 'a.gguf', theirs)
+  path = converter.write(tmp_path / 'a.gguf', theirs)
   # hidden_size / num_attention_heads, though a head has 12 dimensions.
-  assert gguf.load_config(path).query_pre_attn_scalar == 32 / 4
+  assert files.load_config(path).query_pre_attn_scalar == 32 / 4
 
 
 @pytest.mark.parametrize('rotated, size', [(30, 44), (26, 46), (12, 16)])
@@ -491,8 +492,8 @@ def test_the_rotated_part_of_a_head_is_exact(rotated, size, tmp_path):
   rope = _PLAIN | dict(partial_rotary_factor=0.5)
   theirs = hugging_face.make('glm4 1', head_dim=size, rope_parameters=rope)
   changes = {'rope.dimension_count': rotated}
-  path = gguf_converter.write(tmp_path / 'a.gguf', theirs, **changes)
-  assert gguf.load_config(path).rotary_dim == rotated
+  path = converter.write(tmp_path / 'a.gguf', theirs, **changes)
+  assert files.load_config(path).rotary_dim == rotated
 
 
 def test_experts_of_four_bits_are_those_of_the_gguf_package(tmp_path):
@@ -503,8 +504,8 @@ def test_experts_of_four_bits_are_those_of_the_gguf_package(tmp_path):
   )
   kind = gguf_lib.GGMLQuantizationType.MXFP4
   is_expert = lambda name, shape: kind if '_exps.weight' in name else None
-  path = gguf_converter.write(tmp_path / 'a.gguf', theirs, kinds=is_expert)
-  config, params = gguf.load(path)
+  path = converter.write(tmp_path / 'a.gguf', theirs, kinds=is_expert)
+  config, params = files.load(path)
   rounded = lambda rows: gguf_lib.quants.dequantize(
       gguf_lib.quants.quantize(np.ascontiguousarray(rows), kind), kind
   )

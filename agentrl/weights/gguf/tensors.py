@@ -16,12 +16,12 @@ import numpy as np
 
 from agentrl.errors import WeightsError
 from agentrl.models.config import LINEAR, TransformerConfig
-from agentrl.weights import gguf_architectures
+from agentrl.weights.gguf import architectures
 
 _DIVISORS = (
-    gguf_architectures.ROPE_FREQS,
-    gguf_architectures.ROPE_SHORT,
-    gguf_architectures.ROPE_LONG,
+    architectures.ROPE_FREQS,
+    architectures.ROPE_SHORT,
+    architectures.ROPE_LONG,
 )
 # Modules with a dimension of heads of values -> that axis; whether it begins behind
 # queries and keys; whether a head has its size there, or is one number.
@@ -68,7 +68,7 @@ class Tensors:
     self._parts: dict[str, tuple[gguf.ReaderTensor, ...]] = {
         tensor.name: (tensor,)
         for tensor in reader.tensors
-        # `gguf_rope` has read the divisors.
+        # `rope` has read the divisors.
         if tensor.name not in _DIVISORS and not tensor.name.startswith(extra)
     }
     # gpt-oss's units, in whose columns gate and up take turns.

@@ -14,14 +14,14 @@ import numpy as np
 from agentrl.errors import WeightsError
 from agentrl.models import rotary
 from agentrl.weights import bounds, families
-from agentrl.weights.gguf_architectures import (
+from agentrl.weights.gguf.architectures import (
     ROPE_FREQS,
     ROPE_LONG,
     ROPE_SHORT,
     TEMPERATURE,
     Architecture,
 )
-from agentrl.weights.gguf_metadata import Metadata, shortest
+from agentrl.weights.gguf.metadata import Metadata, shortest
 
 # The scaling of every Llama from 3.1 to 3.3, but for its factor.
 _LLAMA3: dict[str, Any] = dict(

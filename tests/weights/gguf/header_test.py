@@ -1,4 +1,4 @@
-"""Tests for agentrl.weights.gguf_header."""
+"""Tests for agentrl.weights.gguf.header."""
 
 import struct
 import time
@@ -6,7 +6,7 @@ import time
 import pytest
 
 from agentrl.errors import WeightsError
-from agentrl.weights import gguf
+from agentrl.weights.gguf import files
 
 UINT8, UINT32, STRING, ARRAY = 0, 4, 8, 9
 
@@ -75,7 +75,7 @@ def test_a_header_that_lies_is_refused_at_once(tmp_path, data, message):
   path.write_bytes(data)
   began = time.monotonic()
   with pytest.raises(WeightsError, match=f'{path} is not a whole .*{message}'):
-    gguf.open_file(path)
+    files.open_file(path)
   assert time.monotonic() - began < 2
 
 
@@ -98,6 +98,6 @@ def test_an_honest_header_is_read_in_either_byte_order(tmp_path, order):
       )
       + bytes(64)
   )
-  fields = gguf.open_file(path).fields
+  fields = files.open_file(path).fields
   assert fields['name'].contents() == 'abc'
   assert fields['list'].contents() == [5, 6]

@@ -1,6 +1,6 @@
 """GGUF files (llama.cpp), dequantised: models in the trainer's layout.
 
-`gguf_architectures` lists what is read. Of other models, safetensors are read.
+`architectures` lists what is read. Of other models, safetensors are read.
 """
 
 import pathlib
@@ -11,12 +11,11 @@ import numpy as np
 
 from agentrl.errors import WeightsError
 from agentrl.models.config import TransformerConfig
-from agentrl.weights import (
-    bounds,
-    gguf_config,
-    gguf_header,
-    gguf_tensors,
-    names,
+from agentrl.weights import bounds, names
+from agentrl.weights.gguf import (
+    config as config_lib,
+    header,
+    tensors as tensors_lib,
 )
 
 Params = Any
@@ -29,7 +28,7 @@ def load_config(path: str | pathlib.Path) -> TransformerConfig:
     WeightsError: the file is damaged, lacks a field, or describes a network
       that `agentrl.models` does not have.
   """
-  return gguf_config.parse(open_file(path), path).config
+  return config_lib.parse(open_file(path), path).config
 
 
 def load(
@@ -53,8 +52,8 @@ def load(
       another shape, or quantised in a way that cannot be undone.
   """
   reader = reader or open_file(path)
-  config, traits, extra_layers = gguf_config.parse(reader, path)
-  tensors = gguf_tensors.Tensors(
+  config, traits, extra_layers = config_lib.parse(reader, path)
+  tensors = tensors_lib.Tensors(
       reader, config, path, paired=traits.paired, extra_layers=extra_layers
   )
   params = names.assemble(
@@ -77,7 +76,7 @@ def _name(tensor: names.Tensor) -> str:
 def open_file(path: str | pathlib.Path) -> gguf.GGUFReader:
   """A reader of the file; WeightsError if the file is damaged."""
   try:
-    gguf_header.check(path)
+    header.check(path)
     return gguf.GGUFReader(str(path))
   except FileNotFoundError as error:
     raise WeightsError(f'There is no file {path}.') from error

@@ -1,4 +1,4 @@
-"""Tests for agentrl.weights.gguf."""
+"""Tests for agentrl.weights.gguf.files."""
 
 import dataclasses
 
@@ -10,7 +10,8 @@ import pytest
 from agentrl.errors import WeightsError
 from agentrl.models import rotary
 from agentrl.models.config import TransformerConfig
-from agentrl.weights import gguf, names, pretrained
+from agentrl.weights import names, pretrained
+from agentrl.weights.gguf import files
 from tests.weights.conftest import random_params
 
 Q8_0 = writer_lib.GGMLQuantizationType.Q8_0
@@ -93,7 +94,7 @@ def write(
 
 
 def test_a_written_model_comes_back(model, tmp_path):
-  config, params = gguf.load(write(tmp_path / 'a.gguf', model))
+  config, params = files.load(write(tmp_path / 'a.gguf', model))
   assert config == model[0]
   jax.tree.map(np.testing.assert_array_equal, params, model[1])
 
@@ -106,7 +107,7 @@ def test_qwens_come_back(model, tmp_path, family, changes):
   config = dataclasses.replace(model[0], family=family, **changes)
   params = random_params(config)
   path = write(tmp_path / 'a.gguf', (config, params), architecture=family)
-  read, loaded = gguf.load(path)
+  read, loaded = files.load(path)
   assert read == config
   jax.tree.map(np.testing.assert_array_equal, loaded, params)
 
@@ -136,7 +137,7 @@ def test_the_scaling_of_llama_3_is_recognised(model, tmp_path):
       (config, model[1]),
       extra={'rope_freqs.weight': divisors},
   )
-  read, params = gguf.load(path)
+  read, params = files.load(path)
   assert read.rope_scaling == rotary.Scaling(
       'llama3',
       factor=32.0,
@@ -151,7 +152,7 @@ def test_the_scaling_of_llama_3_is_recognised(model, tmp_path):
 def test_divisors_of_one_scale_nothing(model, tmp_path):
   ones = {'rope_freqs.weight': np.ones(8, np.float32)}
   path = write(tmp_path / 'a.gguf', model, extra=ones)
-  assert gguf.load(path)[0] == model[0]
+  assert files.load(path)[0] == model[0]
 
 
 def test_the_path_decides_who_reads(model, tmp_path):
@@ -162,7 +163,7 @@ def test_the_path_decides_who_reads(model, tmp_path):
 def test_quantised_tensors_are_dequantised(model, tmp_path):
   name = 'blk.1.attn_output.weight'
   path = write(tmp_path / 'a.gguf', model, quantised=[name])
-  _, params = gguf.load(path)
+  _, params = files.load(path)
   kernel = lambda tree: np.asarray(tree['layers']['attention']['o']['kernel'])
   error = np.abs(kernel(params) - kernel(model[1]))
   # 8 bits for blocks of 32: half a step is at most 1/254 of the largest.
@@ -175,7 +176,7 @@ def test_tensors_of_an_unknown_type_are_refused(model, tmp_path):
   double = {name: np.ones(48, np.float64)}
   path = write(tmp_path / 'a.gguf', model, drop=[name], extra=double)
   with pytest.raises(WeightsError, match=f"'{name}' of .* is of type F64, whi"):
-    gguf.load(path)
+    files.load(path)
 
 
 def test_an_unknown_architecture_is_refused(model, tmp_path):
@@ -184,7 +185,7 @@ def test_an_unknown_architecture_is_refused(model, tmp_path):
       WeightsError,
       match="'mamba'; known: 'llama', 'mistral3', .*'gpt-oss'. .*safetensors",
   ):
-    gguf.load(path)
+    files.load(path)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +212,7 @@ def test_an_unknown_architecture_is_refused(model, tmp_path):
 def test_another_network_is_refused(model, tmp_path, changes, message):
   path = write(tmp_path / 'a.gguf', model, **changes)
   with pytest.raises(WeightsError, match=message):
-    gguf.load(path)
+    files.load(path)
 
 
 def test_a_part_of_a_model_is_refused(model, tmp_path):
@@ -219,7 +220,7 @@ def test_a_part_of_a_model_is_refused(model, tmp_path):
   with pytest.raises(
       WeightsError, match='one of 3 parts of a model; join them'
   ):
-    gguf.load(path)
+    files.load(path)
 
 
 @pytest.mark.parametrize('share', [0, 0.001, 0.1, 0.9])
@@ -228,12 +229,12 @@ def test_a_truncated_file_is_refused(model, tmp_path, share):
   data = path.read_bytes()
   path.write_bytes(data[: int(share * len(data))])
   with pytest.raises(WeightsError, match=r'a\.gguf is not a whole GGUF file'):
-    gguf.load(path)
+    files.load(path)
 
 
 def test_a_missing_file_is_named(tmp_path):
   with pytest.raises(WeightsError, match=r'no file .*none\.gguf'):
-    gguf.load(tmp_path / 'none.gguf')
+    files.load(tmp_path / 'none.gguf')
 
 
 # Those that converters and quantisers write: Q4_K_M and its like mix some.
@@ -273,7 +274,7 @@ def test_every_quantisation_is_that_of_the_gguf_package(kind, wide, tmp_path):
   )
   with np.errstate(all='ignore'):
     expected = writer_lib.quants.dequantize(data, kind)
-    _, params = gguf.load(path)
+    _, params = files.load(path)
   assert np.isfinite(expected).mean() > 0.5
   kernel = params['layers']['mlp']['down']['kernel'][1]
   np.testing.assert_array_equal(kernel, expected.T)
@@ -299,7 +300,7 @@ def test_a_file_may_mix_quantisations_as_q4_k_m_does(wide, tmp_path):
   config = dataclasses.replace(wide[0], tie_embeddings=False)
   model = config, random_params(config)
   path = write(tmp_path / 'a.gguf', model, drop=packed, packed=packed)
-  read, params = gguf.load(path)
+  read, params = files.load(path)
   assert read == config
   attention = params['layers']['attention']
   actual = {

@@ -1,6 +1,6 @@
 """Tables of GGUF files, architecture by architecture: fields, names, layouts.
 
-`gguf_config` and `gguf_tensors` read by them, `names` takes the tensors' names.
+`config` and `tensors` read by them, `names` takes the tensors' names.
 The facts are those of llama.cpp's converters from Hugging Face's files
 (https://github.com/ggml-org/llama.cpp, conversion/) and of the networks that it
 builds (src/models/). What the files leave out, llama.cpp has in code; so have the
@@ -75,7 +75,7 @@ class Architecture:
     network: fields of TransformerConfig that the files do not record.
     fixed: entries of NEUTRAL of its own.
     paired: whether rows of queries and keys are stored with those of a rotated
-      pair side by side, see `gguf_tensors`.
+      pair side by side, see `tensors`.
     full_every: of the layers of a file with a window, every n-th has none; 0:
       all have it; None: no window is read.
     unrotated_every: every n-th layer is not rotated; 0: all are.
@@ -172,7 +172,7 @@ _TENSORS = {
     **{
         f'experts_{name}': f'ffn_{name}_exps' for name in ('gate', 'up', 'down')
     },
-    # No tensor of a file: `gguf_tensors` makes it of two.
+    # No tensor of a file: `tensors` makes it of two.
     'experts_gate_up': 'ffn_gate_up_exps',
     'in_qkv': 'attn_qkv',
     'in_z': 'attn_gate',
