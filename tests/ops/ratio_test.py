@@ -56,4 +56,6 @@ def test_no_other_operation_takes_exp_of_a_ratio():
     for node in ast.walk(ast.parse(path.read_text(encoding='utf-8'))):
       if isinstance(node, ast.Attribute) and node.attr in ('exp', 'expm1'):
         found.add(path.stem)
-  assert found - {'attention', 'logprob', 'experts'} == {'ratio'}
+  # A decay, too, is at most 1.
+  softmax = {'attention', 'logprob', 'experts', 'delta_rule'}
+  assert found - softmax == {'ratio'}

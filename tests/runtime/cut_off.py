@@ -8,6 +8,7 @@ the error of each. The arguments are seconds, seconds and a number.
 
 import asyncio
 import json
+import pathlib
 import socket
 import sys
 import threading
@@ -17,8 +18,8 @@ import aiohttp
 
 from agentrl.runtime import connections
 from experiments.clusters import hosts
-from experiments.clusters.rehearsal import ROOT
 
+ROOT = pathlib.Path(__file__).parents[2]
 PORT = 5000
 # Takes connections, reads, and never says a word.
 SILENT = f"""
