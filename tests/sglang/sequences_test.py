@@ -2,9 +2,9 @@
 
 A server that is named by $AGENTRL_SGLANG_URL serves nobody else meanwhile. It
 updates its weights from its own model path, or from $AGENTRL_SGLANG_WEIGHTS, a
-path as the server sees it; $AGENTRL_SGLANG_KEY is sent where it wants a key. On
-a GPU, $AGENTRL_SGLANG_LONG tokens should take seconds, so that what comes in
-between does.
+path as the server sees it; $AGENTRL_SGLANG_KEY is sent where it wants a key.
+$AGENTRL_SGLANG_LONG tokens should take seconds, on a GPU too, so that what comes
+in between does.
 """
 
 import os
@@ -27,6 +27,6 @@ def test_a_server_plays_the_sequence(real_url, oracle, sequence):
       real_url,
       oracle,
       weights=os.environ.get('AGENTRL_SGLANG_WEIGHTS'),
-      long=int(os.environ.get('AGENTRL_SGLANG_LONG', '250')),
+      long=int(os.environ.get('AGENTRL_SGLANG_LONG', '1000')),
       key=os.environ.get('AGENTRL_SGLANG_KEY'),
   )
