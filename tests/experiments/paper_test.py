@@ -23,8 +23,12 @@ PLAN = types.SimpleNamespace(
         ),
     },
     held={},
+    mesh={'data': 1, 'fsdp': 8},
     size=Size(8, 1000),
     work=types.SimpleNamespace(passes=2, updates=4, length=10_000),
+)
+SHAPE = types.SimpleNamespace(
+    num_params=10**9, num_layers=28, num_kv_heads=4, head_dim=128
 )
 PLAIN = dataclasses.replace(
     paper.ASSUMED['likely'], prompt=900, completion=10, observation=0, turns=1.0
@@ -34,7 +38,7 @@ PLAIN = dataclasses.replace(
 def step(horizon=10, **changes):
   changes = dict(filled=1.0, compute=1.0, overlap=0.0) | changes
   return paper.estimate(
-      PLAN, horizon, 10**9, dataclasses.replace(PLAIN, **changes)
+      PLAN, horizon, SHAPE, dataclasses.replace(PLAIN, **changes)
   )
 
 
@@ -56,6 +60,13 @@ def test_an_episode_is_no_longer_than_its_context():
 
 def test_what_is_better_is_never_slower():
   low, likely, high = (
-      paper.estimate(PLAN, 30, 10**9, a).seconds for a in paper.ASSUMED.values()
+      paper.estimate(PLAN, 30, SHAPE, a).seconds for a in paper.ASSUMED.values()
   )
   assert high < likely < low
+
+
+def test_more_gpus_have_fewer_microbatches_each():
+  more = paper.estimate(PLAN, 10, SHAPE, PLAIN, gpus=64)
+  usual = paper.estimate(PLAN, 10, SHAPE, PLAIN)
+  assert more.score_s == pytest.approx(usual.score_s / 8)
+  assert more.sample_s < usual.sample_s and more.push_s == usual.push_s
