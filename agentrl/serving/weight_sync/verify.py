@@ -16,7 +16,7 @@ import numpy as np
 from agentrl.errors import EngineError, EngineRefusal
 from agentrl.inference.control import ControlClient
 from agentrl.models.config import ATTENTION, TransformerConfig
-from agentrl.weights import shards
+from agentrl.weights import names, shards
 
 _CHECKED_ROWS = 4
 
@@ -47,10 +47,15 @@ def make_evidence(
   attends = [i for i, kind in enumerate(config.mixers) if kind == ATTENTION]
   last = attends[-1]
   others = [i for i in range(config.num_layers) if i != last]
+  output = next(
+      tensor
+      for tensor in names.table(config)
+      if tensor.path_in_layer == ('attention', 'o', 'kernel')
+  )
   return Evidence(
       number,
       _first_rows(entries, config),
-      _digests(entries, f'layers.{last}.self_attn.o_proj.weight'),
+      _digests(entries, output.hf.format(i=last)),
       [*(f'layers.{i}.' for i in others), 'embed_tokens', 'lm_head'],
   )
 
