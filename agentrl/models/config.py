@@ -14,6 +14,17 @@ LINEAR, CONV = 'linear_attention', 'conv'
 LAYER_TYPES = (FULL, SLIDING, LINEAR, CONV)
 # What a layer mixes tokens by: ATTENTION (FULL and SLIDING), LINEAR or CONV.
 ATTENTION = 'attention'
+# Of those but attention: the fields of TransformerConfig with their sizes.
+MIXER_SIZES: Mapping[str, tuple[str, ...]] = {
+    LINEAR: (
+        'linear_kernel',
+        'linear_key_heads',
+        'linear_value_heads',
+        'linear_key_dim',
+        'linear_value_dim',
+    ),
+    CONV: ('conv_kernel',),
+}
 # Places of the norms of queries and keys: each head by itself, before or after
 # it is rotated; or all heads of a token as one vector, before.
 EACH_HEAD, ROTATED, ALL_HEADS = 'head', 'rotated_head', 'all_heads'
@@ -223,15 +234,8 @@ class TransformerConfig:
         )
 
   def _check_mixers(self):
-    sizes = {
-        prefix: {
-            field.name: getattr(self, field.name)
-            for field in dataclasses.fields(self)
-            if field.name.startswith(prefix)
-        }
-        for prefix in ('linear_', 'conv_')
-    }
-    for kind, own in ((LINEAR, sizes['linear_']), (CONV, sizes['conv_'])):
+    for kind, fields in MIXER_SIZES.items():
+      own = {name: getattr(self, name) for name in fields}
       if kind not in self.mixers:
         if any(own.values()):
           raise ValueError(f'{own} act on no layer; leave them out.')
@@ -274,7 +278,7 @@ class TransformerConfig:
 
   @property
   def is_recurrent(self) -> bool:
-    """Whether some layers remember a sequence in one size, see `recurrent`."""
+    """True if some layers remember a sequence in one size, see `recurrent`."""
     return {*self.mixers} != {ATTENTION}
 
   @property

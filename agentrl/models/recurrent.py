@@ -18,7 +18,7 @@ from agentrl.parallel import sharding
 
 
 class Recurrent(NamedTuple):
-  """What a layer remembers of B sequences.
+  """The memory that a layer has of B sequences.
 
   Attributes:
     inputs: `[B, kernel - 1, columns]`, the last of its convolution.
@@ -33,19 +33,18 @@ class Recurrent(NamedTuple):
 def init_recurrent(
     config: TransformerConfig, mixer: str, batch: int, dtype
 ) -> Recurrent:
-  """What a layer remembers before the first token."""
+  """The empty memory of a LINEAR or CONV layer, before the first token."""
   c = config
-  zeros = lambda *shape, dtype=dtype: jnp.zeros((batch, *shape), dtype)
-  match mixer:
-    case _ if mixer == LINEAR:
-      sizes = (c.linear_value_heads, c.linear_key_dim, c.linear_value_dim)
-      return Recurrent(
-          zeros(c.linear_kernel - 1, c.linear_columns),
-          zeros(*sizes, dtype=jnp.float32),
-      )
-    case _ if mixer == CONV:
-      return Recurrent(zeros(c.conv_kernel - 1, c.hidden_size), None)
-  raise ValueError(f'{mixer!r} layers do not remember in one size.')
+  if mixer == CONV:
+    return Recurrent(
+        jnp.zeros((batch, c.conv_kernel - 1, c.hidden_size), dtype), None
+    )
+  assert mixer == LINEAR  # attention has positions
+  sizes = (c.linear_value_heads, c.linear_key_dim, c.linear_value_dim)
+  return Recurrent(
+      jnp.zeros((batch, c.linear_kernel - 1, c.linear_columns), dtype),
+      jnp.zeros((batch, *sizes)),
+  )
 
 
 # From arrays `[B, T, ...]`, segment ids and states to results and states.

@@ -249,7 +249,7 @@ def scanned(remat: str, length: int, periodic: bool = False) -> type[nn.Module]:
   and threads (two engines, or an engine and the trainer) may be tracing it.
   """
   with _DERIVING:
-    _rematted(remat)
+    _rematted(remat)  # for `Period`, which is traced without the lock
     return _derive_scanned(remat, length, periodic)
 
 

@@ -130,7 +130,7 @@ def scan(
     fading = jnp.exp(jnp.where(same & earlier, between, -jnp.inf))
 
     def recalled(x):
-      """What the memories hold for `[B, H, C, K]`."""
+      """The content of the memories for `[B, H, C, K]`."""
       x = x * left[..., None]
       old = _matmul(x, memory)
       if initial is None:

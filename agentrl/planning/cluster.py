@@ -46,7 +46,7 @@ class Side:
 
 
 class Sent(NamedTuple):
-  """What crosses the network in an rl step."""
+  """A kind of bytes that crosses the network in an rl step."""
 
   name: str
   bytes: int

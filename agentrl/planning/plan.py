@@ -259,10 +259,14 @@ def _parameters(
   frozen = sharding.with_shardings(
       names.shapes(shape, language_model.DTYPES[model.dtype]), places
   )
-  adapter = jax.eval_shape(
+  return _adapter(shapes, model), lora_lib.Base(frozen, model.lora.scale)
+
+
+def _adapter(shapes: Any, model: TrainModel) -> Any:
+  """Shapes of the adapter of a decoder with these."""
+  return jax.eval_shape(
       functools.partial(lora_lib.init, model.lora, shapes), jax.random.key(0)
   )
-  return adapter, lora_lib.Base(frozen, model.lora.scale)
 
 
 def _offload(
@@ -325,11 +329,7 @@ def pushed_bytes(config: Any, shape: TransformerConfig) -> int:
   """Bytes of a push of a policy that is trained: all weights, or its adapter."""
   if not config.sampler.push_lora:
     return served_bytes(config, shape)[0]
-  shapes = names.shapes(shape, np.float32)
-  adapter = jax.eval_shape(
-      functools.partial(lora_lib.init, config.model.lora, shapes),
-      jax.random.key(0),
-  )
+  adapter = _adapter(names.shapes(shape, np.float32), config.model)
   dtype = jax.numpy.dtype(language_model.DTYPES[config.model.dtype])
   return dtype.itemsize * sum(x.size for x in jax.tree.leaves(adapter))
 

@@ -138,7 +138,7 @@ def _introduction(link: socket.socket) -> tuple[int, int] | None:
 
 
 def _line(link: socket.socket) -> str:
-  """What is sent up to the end of a line, or of the connection."""
+  """The text up to the end of a line, or of the connection."""
   return b''.join(_bytes(link)).decode(errors='replace')
 
 

@@ -16,6 +16,7 @@ from agentrl.models.config import (
     CONV,
     FULL,
     LINEAR,
+    MIXER_SIZES,
     SLIDING,
     TransformerConfig,
 )
@@ -23,8 +24,6 @@ from agentrl.weights import bounds, families, lacked
 
 # Fields in which null is a value; in the others it means that they are absent.
 _NULLS = ('num_key_value_heads', 'sliding_window')
-# Layers with parameters of their own -> the beginning of our fields of their sizes.
-_SIZES = {LINEAR: 'linear_', CONV: 'conv_'}
 
 
 def parse(fields: Mapping[str, Any], source: str) -> TransformerConfig:
@@ -250,9 +249,7 @@ def _mixed_layers(
     kinds = _listed(settings, 'layer_types', choices, len(kinds), source)
   values: dict[str, Any] = dict(layer_types=kinds)
   if mixer not in kinds:  # sizes of layers that it does not have
-    names = [x.name for x in dataclasses.fields(TransformerConfig)]
-    prefix = _SIZES[mixer]
-    values |= {name: 0 for name in names if name.startswith(prefix)}
+    values |= dict.fromkeys(MIXER_SIZES[mixer], 0)
   return values
 
 
@@ -433,6 +430,7 @@ def make(config: TransformerConfig) -> dict[str, Any]:
     )
   family = families.FAMILIES[config.family]
   read = families.FIELDS | dict(family.fields)
+  sizes = {name for names in MIXER_SIZES.values() for name in names}
   fields = {
       'architectures': [family.architecture],
       'model_type': config.family,
@@ -440,8 +438,7 @@ def make(config: TransformerConfig) -> dict[str, Any]:
           theirs: getattr(config, ours)
           for theirs, ours in read.items()
           # Sizes of layers that it does not have.
-          if getattr(config, ours) != 0
-          or not ours.startswith(tuple(_SIZES.values()))
+          if getattr(config, ours) != 0 or ours not in sizes
       },
       'hidden_act': config.hidden_act,
       **dict.fromkeys(('attention_bias', 'mlp_bias'), False),

@@ -1,4 +1,4 @@
-"""What the networks of models that are not read have and ours lacks, for messages."""
+"""The parts that networks of models that are not read have and ours lacks."""
 
 from collections.abc import Mapping
 

@@ -145,7 +145,7 @@ class Rehearsal:
       )
 
   def flags(self, workdir: pathlib.Path) -> list[str]:
-    """Of launch.py: two processes of two tasks' episodes each."""
+    """Flags of launch.py: two processes of two tasks' episodes each."""
     return [
         '--config=configs/quickstart.py:tiny',
         f'--workdir={workdir}',

@@ -197,6 +197,20 @@ def test_layouts_convert_back_and_forth(model):
   jax.tree.map(np.testing.assert_array_equal, back, model.params)
 
 
+def check_logits(theirs, config, params):
+  """Asserts that a model of images and its text part say the same of a text."""
+  tokens = np.random.default_rng(0).integers(0, 60, (ROWS, LENGTH))
+  actual, _ = tiny.run_decoder(
+      transformer.Transformer(config, scan_layers=True),
+      params,
+      tokens.astype(np.int32),
+      POSITIONS,
+      ONE_SEGMENT,
+  )
+  expected = hugging_face.logits(theirs, tokens)
+  np.testing.assert_allclose(actual, expected, **CLOSE)
+
+
 @pytest.mark.parametrize('kind', ['Gemma3', 'Mistral3'])
 @pytest.mark.parametrize(
     'text, images',
@@ -243,16 +257,7 @@ def test_the_text_part_of_a_model_of_images_is_read(
   safetensors.numpy.save_file({rename(k): v for k, v in saved.items()}, path)
   config, params = hf.load(tmp_path)
   assert config.family == text_config.model_type
-  tokens = np.random.default_rng(0).integers(0, 60, (ROWS, LENGTH))
-  actual, _ = tiny.run_decoder(
-      transformer.Transformer(config, scan_layers=True),
-      params,
-      tokens.astype(np.int32),
-      POSITIONS,
-      ONE_SEGMENT,
-  )
-  expected = hugging_face.logits(theirs, tokens)
-  np.testing.assert_allclose(actual, expected, **CLOSE)
+  check_logits(theirs, config, params)
 
 
 def test_the_text_part_of_qwen3_5_is_read(tmp_path):
@@ -277,16 +282,7 @@ def test_the_text_part_of_qwen3_5_is_read(tmp_path):
   saved['mtp.fc.weight'] = np.zeros((2, 2), np.float32)
   safetensors.numpy.save_file(saved, path)
   config, params = hf.load(tmp_path)
-  tokens = np.random.default_rng(0).integers(0, 60, (ROWS, LENGTH))
-  actual, _ = tiny.run_decoder(
-      transformer.Transformer(config, scan_layers=True),
-      params,
-      tokens.astype(np.int32),
-      POSITIONS,
-      ONE_SEGMENT,
-  )
-  expected = hugging_face.logits(theirs, tokens)
-  np.testing.assert_allclose(actual, expected, **CLOSE)
+  check_logits(theirs, config, params)
 
 
 def test_transformers_runs_an_exported_gemma_without_sliding_layers(tmp_path):
