@@ -17,7 +17,9 @@ from agentrl.errors import ConfigError
 WAIT_S = 300.0  # as JAX
 _ANSWER_S = 10.0  # of who connected, to say who it is
 _PAUSE_S = 0.5
+# The word of process 0.
 _COME = 'come'
+_FAULT = 'fault: '
 _LONGEST = 4096
 
 
@@ -87,7 +89,8 @@ def _receive(port: int, count: int, deadline: float) -> None:
       links[number] = link
     for link in told:
       with contextlib.suppress(OSError):  # it has gone meanwhile
-        link.sendall(f'{fault or _COME}\n'.encode())
+        word = _COME if fault is None else f'{_FAULT}{fault}'
+        link.sendall(f'{word}\n'.encode())
   if fault is not None:
     raise _Absent(fault)
 
@@ -107,9 +110,9 @@ def _go(host: str, port: int, count: int, index: int, deadline: float) -> None:
     else:
       if word == _COME:
         return
-      # Else JAX's server of a start that has not yet ended, or another program.
-      if word.startswith(('process ', 'two of ', 'another of ')):
-        raise _Absent(word)
+      if word.startswith(_FAULT):
+        raise _Absent(word.removeprefix(_FAULT))
+      # JAX's server of a start that has not yet ended, or another program.
       reason = 'what listens there is not waiting for this process.'
     time.sleep(_PAUSE_S)
   raise _Absent(reason)
