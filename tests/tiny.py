@@ -84,7 +84,7 @@ def random_params(config, seed=0):
   )
 
 
-def stack_layers(params):
+def stack_layers(params, config):
   """The trainer's layout of engine parameters, the other way round."""
   turned = jax.tree_util.tree_map_with_path(
       lambda path, x: jnp.swapaxes(x, -1, -2)
@@ -92,22 +92,19 @@ def stack_layers(params):
       else jnp.copy(x),
       params,
   )
-  count = sum(name.startswith('layers_') for name in params)
-  layers = [turned.pop(f'layers_{i}') for i in range(count)]
-  kinds = [jax.tree.structure(layer) for layer in layers]
-  period = next(
-      n
-      for n in range(1, count + 1)
-      if count % n == 0 and kinds == kinds[:n] * (count // n)
-  )
-  places = [
-      jax.tree.map(lambda *xs: jnp.stack(xs), *layers[i::period])
-      for i in range(period)
-  ]
-  if period == 1:
-    return turned | {'layers': places[0]}
-  names = [f'block_{i}_of_{period}' for i in range(period)]
-  return turned | {'layers': dict(zip(names, places, strict=True))}
+  for run in config.runs:
+    layers = [turned.pop(f'layers_{i}') for i in range(run.first, run.stop)]
+    places = [
+        jax.tree.map(lambda *xs: jnp.stack(xs), *layers[i :: run.period])
+        for i in range(run.period)
+    ]
+    for i, place in enumerate(places):
+      name, *rest = run.path(i)
+      if rest:
+        turned.setdefault(name, {})[rest[0]] = place
+      else:
+        turned[name] = place
+  return turned
 
 
 def version_params(version):

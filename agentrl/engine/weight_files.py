@@ -75,8 +75,8 @@ class WeightFiles:
     """A parameter in use, in the file's orientation, as float32."""
     value = self._current()
     path = tensor.path
-    if tensor.stacked:
-      path = (f'layers_{tensor.layer(index[0])}', *tensor.path_in_layer)
+    if tensor.run is not None:
+      path = (f'layers_{tensor.layers[index[0]]}', *tensor.path_in_layer)
     for key in path:
       value = value[key]
     # The engine's matrices lie as the file's, but for those of experts.

@@ -1,4 +1,4 @@
-"""A decoder's attention layer, and what sets those of its layers apart."""
+"""A decoder's attention layer, and the traits in which its layers differ."""
 
 import functools
 from typing import Any, NamedTuple
@@ -17,7 +17,8 @@ from agentrl.models.config import (
     SLIDING,
     TransformerConfig,
 )
-from agentrl.models.layers import Dense, norm
+from agentrl.models.layers import Dense, norm, normalise
+from agentrl.models.stacks import Layer
 from agentrl.ops import attention
 from agentrl.parallel import mesh, sharding
 
@@ -33,10 +34,23 @@ class Traits(NamedTuple):
   Attributes:
     rotation: of its queries and keys; where a layer does not rotate, by 0.
     window: scalar int32, tokens that it sees.
+    inputs: `[N, layer_inputs]` or `[B, T, layer_inputs]`, of the tokens to it.
   """
 
   rotation: rotary.Rotation | None
   window: jax.Array | None
+  inputs: jax.Array | None = None
+
+
+class Fresh(NamedTuple):
+  """Keys and values of the tokens at hand, which later layers read.
+
+  In the place of a cache, where there is none: `[B, T, K, D]`; with shared
+  prefixes `[1, N, K, D]`, of all tokens.
+  """
+
+  keys: jax.Array
+  values: jax.Array
 
 
 def make_traits(config: TransformerConfig) -> Traits:
@@ -48,7 +62,9 @@ def make_traits(config: TransformerConfig) -> Traits:
   if c.sliding_window is not None:
     windows = np.where(types == SLIDING, c.sliding_window, _NO_WINDOW)
     window = jnp.asarray(windows, jnp.int32)
-  if c.rope_layers is not None or c.rope_local_theta is not None:
+  # Layers of two shapes have rotations of two sizes, see `Attention`.
+  alike = all(layer.kind is None for layer in c.layers)
+  if alike and (c.rope_layers is not None or c.rope_local_theta is not None):
     # One for each kind of layer: rotated as configured, sliding, not rotated.
     size = c.rotary_dim
     kinds = [rotary.make_rotation(size, c.rope_theta, c.rope_scaling)]
@@ -70,19 +86,25 @@ def make_traits(config: TransformerConfig) -> Traits:
 class Attention(nn.Module):
   """Grouped-query attention, over the row, its prefix or a cache.
 
+  A layer without keys of its own is given those of an earlier one as its cache:
+  `Fresh` ones, or entries that hold the new tokens already. Where there are such
+  layers and no cache, the others give their fresh ones in its place.
+
   Attributes:
     config: of the decoder.
     dtype: see `Dense`.
     out_first: see `Dense`.
+    layer: its shape.
   """
 
   config: TransformerConfig
   dtype: Any
   out_first: bool
+  layer: Layer
 
   @nn.compact
   def __call__(self, x, positions, segment_ids, traits, cache, prefix):
-    c = self.config
+    c, layer = self.config, self.layer
     # Positions `[B, T]` of packed rows; with prefixes `[1, N]` of all tokens.
     places, shapes = positions, [positions.shape]
     if prefix is not None:
@@ -92,7 +114,7 @@ class Attention(nn.Module):
     dense = functools.partial(Dense, dtype=self.dtype, out_first=self.out_first)
 
     def project(heads, name):
-      columns = heads * c.head_dim
+      columns = heads * layer.head_dim
       if c.attention_gate and name == 'q':
         columns *= 2
       out = dense(columns, bias=c.qkv_bias, name=name)(x)
@@ -100,27 +122,41 @@ class Attention(nn.Module):
         out = norm(c, f'{name}_norm')(out)
       return out.reshape(*places.shape, heads, -1)
 
-    queries, keys = project(c.num_heads, 'q'), project(c.num_kv_heads, 'k')
-    values = project(c.num_kv_heads, 'v')
+    def normalised(both):
+      names = zip(('q_norm', 'k_norm'), both, strict=False)
+      return [norm(c, name)(x) for name, x in names]
+
+    # Queries, and keys if they are the layer's own.
+    both, values = [project(c.num_heads, 'q')], None
+    if layer.own_keys:
+      both.append(project(layer.num_kv_heads, 'k'))
+      values = both[1]
+    if layer.own_values:
+      values = project(layer.num_kv_heads, 'v')
     gate = None
     if c.attention_gate:
-      queries, gate = jnp.split(queries, 2, axis=-1)
+      both[0], gate = jnp.split(both[0], 2, axis=-1)
     if c.qk_norm == EACH_HEAD:
-      queries, keys = norm(c, 'q_norm')(queries), norm(c, 'k_norm')(keys)
+      both = normalised(both)
+    if c.value_norm and layer.own_keys:
+      values = normalise(values, c.rms_norm_eps)
     rotation = traits.rotation
     if rotation is None:
-      rotation = rotary.make_rotation(
-          c.rotary_dim, c.rope_theta, c.rope_scaling
-      )
-    queries, keys = (
+      rotation = _rotation(c, layer)
+    both = [
         rotary.rotate(x, places, rotation, interleaved=c.rope_interleaved)
-        for x in (queries, keys)
-    )
+        for x in both
+    ]
     if c.qk_norm == ROTATED:
-      queries, keys = norm(c, 'q_norm')(queries), norm(c, 'k_norm')(keys)
+      both = normalised(both)
+    queries, keys, fresh = both[0], both[-1], None
     if c.rope_scaling is not None and c.rope_scaling.query_beta:
       factors = rotary.query_scale(places, c.rope_scaling)
       queries *= factors[..., None, None].astype(queries.dtype)
+    if isinstance(cache, Fresh):
+      (keys, values), cache = cache, None
+    elif layer.own_keys and c.kv_shared_layers:
+      fresh = Fresh(keys, values)
     sinks = None
     if c.attention_sinks:
       sinks = self.param('sinks', nn.initializers.zeros, (c.num_heads,))
@@ -145,16 +181,26 @@ class Attention(nn.Module):
     elif cache is None:
       out = causal(queries, keys, values, segment_ids)
     else:
-      cache = tuple(
-          _write(old, new, positions)
-          for old, new in zip(cache, (keys, values), strict=True)
-      )
+      if layer.own_keys:
+        cache = tuple(
+            _write(old, new, positions)
+            for old, new in zip(cache, (keys, values), strict=True)
+        )
       out = attention.cached(queries, *cache, positions, **options)
-    out = out.reshape(*x.shape[:-1], c.num_heads * c.head_dim)
+    out = out.reshape(*x.shape[:-1], c.num_heads * layer.head_dim)
     if gate is not None:
       out = out * nn.sigmoid(gate.reshape(out.shape))
     out = sharding.place_activations(out, mesh.TENSOR)
-    return dense(c.hidden_size, bias=c.o_bias, name='o')(out), cache
+    out = dense(c.hidden_size, bias=c.o_bias, name='o')(out)
+    return out, fresh if cache is None else cache
+
+
+def _rotation(config: TransformerConfig, layer: Layer) -> rotary.Rotation:
+  """The rotation of all layers, or of those of one shape."""
+  c, theta, scaling = config, config.rope_theta, config.rope_scaling
+  if layer.kind == SLIDING and c.rope_local_theta is not None:
+    theta, scaling = c.rope_local_theta, None
+  return rotary.make_rotation(c.rotated(layer.head_dim), theta, scaling)
 
 
 def _write(old: jax.Array, new: jax.Array, positions: jax.Array) -> jax.Array:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import jax
 from flax import linen as nn
 
-from agentrl.models import rotary
+from agentrl.models import rotary, stacks
 
 FULL, SLIDING = 'full_attention', 'sliding_attention'
 LINEAR, CONV = 'linear_attention', 'conv'
@@ -25,6 +25,8 @@ MIXER_SIZES: Mapping[str, tuple[str, ...]] = {
     ),
     CONV: ('conv_kernel',),
 }
+# Sizes of FULL layers -> those of SLIDING ones.
+_FULL_SIZES = {'full_head_dim': 'head_dim', 'full_kv_heads': 'num_kv_heads'}
 # Places of the norms of queries and keys: each head by itself, before or after
 # it is rotated; or all heads of a token as one vector, before.
 EACH_HEAD, ROTATED, ALL_HEADS = 'head', 'rotated_head', 'all_heads'
@@ -71,6 +73,15 @@ class TransformerConfig:
       None: by that of head_dim.
     attention_multiplier: attention scores are multiplied by it instead
       (Granite); None: they are not.
+    full_head_dim: head_dim of FULL layers where SLIDING ones have another
+      (Gemma 4, as all fields to `kv_shared_layers`); None: they are equal.
+    full_kv_heads: likewise num_kv_heads.
+    full_tied_values: whether the values of FULL layers are their keys, before
+      norm and rotation.
+    value_norm: whether each head of values is normalised, without a scale.
+    kv_shared_layers: number of last layers without keys and values of their own:
+      they read those of the last layer of their type before them.
+    kv_shared_wide_mlp: whether their MLPs are twice as wide.
     attention_gate: whether sigmoids scale attention's result, from as many more
       columns of the queries' matrix, head by head (Qwen3-Next, arXiv:2505.06708).
     qkv_bias: whether queries, keys and values have biases (Qwen2).
@@ -91,6 +102,12 @@ class TransformerConfig:
     embedding_multiplier: factor of embeddings (Granite).
     residual_multiplier: factor of the results of attention and MLP.
     logits_scaling: divisor of logits; states are divided by it already.
+    logits_softcap: bound of logits, of which a hyperbolic tangent keeps them
+      within; None: there is none.
+    layer_inputs: columns of what each layer reads of the tokens beside its state
+      (per-layer embeddings of Gemma 3n and 4); 0: none does.
+    layer_scalars: whether a number, which is not trained, scales each layer's
+      result.
     hidden_act: activation of the gate, a key of ACTIVATIONS.
     num_experts: experts that replace each layer's MLP; 0: it has none.
     num_experts_per_token: how many of them a token goes through.
@@ -127,6 +144,12 @@ class TransformerConfig:
   partial_rotary_factor: float = 1.0
   query_pre_attn_scalar: float | None = None
   attention_multiplier: float | None = None
+  full_head_dim: int | None = None
+  full_kv_heads: int | None = None
+  full_tied_values: bool = False
+  value_norm: bool = False
+  kv_shared_layers: int = 0
+  kv_shared_wide_mlp: bool = False
   attention_gate: bool = False
   qkv_bias: bool = False
   o_bias: bool = False
@@ -140,6 +163,9 @@ class TransformerConfig:
   embedding_multiplier: float = 1.0
   residual_multiplier: float = 1.0
   logits_scaling: float = 1.0
+  logits_softcap: float | None = None
+  layer_inputs: int = 0
+  layer_scalars: bool = False
   hidden_act: str = 'silu'
   num_experts: int = 0
   num_experts_per_token: int = 0
@@ -149,21 +175,14 @@ class TransformerConfig:
 
   def __post_init__(self):
     self._normalise()
-    if self.num_heads % self.num_kv_heads:
-      raise ValueError(
-          f'{self.num_heads} attention heads do not divide over'
-          f' {self.num_kv_heads} key-value heads.'
-      )
-    if self.partial_rotary_factor == 1 and self.head_dim % 2:
-      raise ValueError(
-          f'Rotary embeddings need an even head_dim, got {self.head_dim}.'
-      )
-    if not 2 <= self.rotary_dim <= self.head_dim or self.rotary_dim % 2:
-      raise ValueError(
-          f'partial_rotary_factor={self.partial_rotary_factor} rotates'
-          f' {self.rotary_dim} of {self.head_dim} dimensions of a head; it must'
-          ' be an even number of them, and 2 at least.'
-      )
+    for heads in self.kv_head_counts:
+      if self.num_heads % heads:
+        raise ValueError(
+            f'{self.num_heads} attention heads do not divide over {heads}'
+            ' key-value heads.'
+        )
+    for size in {self.head_dim, self.full_head_dim or self.head_dim}:
+      self._check_rotation(size)
     if self.hidden_act not in ACTIVATIONS:
       raise ValueError(
           f'Unknown hidden_act {self.hidden_act!r}; known:'
@@ -173,6 +192,19 @@ class TransformerConfig:
     self._check_layers()
     self._check_experts()
 
+  def _check_rotation(self, head_dim: int):
+    if self.partial_rotary_factor == 1 and head_dim % 2:
+      raise ValueError(
+          f'Rotary embeddings need an even head_dim, got {head_dim}.'
+      )
+    rotated = self.rotated(head_dim)
+    if not 2 <= rotated <= head_dim or rotated % 2:
+      raise ValueError(
+          f'partial_rotary_factor={self.partial_rotary_factor} rotates'
+          f' {rotated} of {head_dim} dimensions of a head; it must be an even'
+          ' number of them, and 2 at least.'
+      )
+
   def _normalise(self):
     """Gives equal configs equal fields, whether from JSON or from code."""
     put = functools.partial(object.__setattr__, self)
@@ -180,6 +212,9 @@ class TransformerConfig:
       put('rope_scaling', rotary.Scaling(**self.rope_scaling))
     if isinstance(self.qk_norm, bool):
       put('qk_norm', EACH_HEAD if self.qk_norm else None)
+    for name, usual in _FULL_SIZES.items():
+      if getattr(self, name) == getattr(self, usual):
+        put(name, None)
     for name, usual in (('layer_types', FULL), ('rope_layers', True)):
       value = getattr(self, name)
       if value is None:
@@ -207,7 +242,7 @@ class TransformerConfig:
       )
     zero = [
         name
-        for name in ('logits_scaling', 'attention_multiplier')
+        for name in ('logits_scaling', 'attention_multiplier', 'logits_softcap')
         if getattr(self, name) == 0
     ]
     if zero:
@@ -232,6 +267,46 @@ class TransformerConfig:
             f'{name}={getattr(self, name)} acts on no layer; put {SLIDING} into'
             f' layer_types or leave {name} out.'
         )
+    self._check_kinds()
+
+  def _check_kinds(self):
+    kinds = self.layer_types or (FULL,) * self.num_layers
+    for name in _FULL_SIZES:
+      value = getattr(self, name)
+      if value is not None and not {FULL, SLIDING} <= {*kinds}:
+        raise ValueError(
+            f'{name}={value} needs layers of both types, {FULL} and {SLIDING};'
+            f' without, set {_FULL_SIZES[name]} alone.'
+        )
+    if self.rope_layers is not None and self._kinds_differ:
+      raise ValueError(
+          'rope_layers is not implemented with full_head_dim, full_kv_heads,'
+          ' full_tied_values or kv_shared_layers; leave it out.'
+      )
+    count = self.num_layers - self.kv_shared_layers
+    if not 0 < count <= self.num_layers:
+      raise ValueError(
+          f'kv_shared_layers={self.kv_shared_layers} must leave one of the'
+          f' {self.num_layers} layers at least.'
+      )
+    lost = {*kinds[count:]} - {*kinds[:count]}
+    if self.kv_shared_layers and self.is_recurrent:
+      raise ValueError(
+          f'kv_shared_layers={self.kv_shared_layers} is not implemented beside'
+          f' {LINEAR} and {CONV} layers; leave it out.'
+      )
+    if lost:
+      raise ValueError(
+          f'kv_shared_layers={self.kv_shared_layers} leaves no layer of type'
+          f' {" or ".join(sorted(lost))} with keys that the last ones read.'
+      )
+    if self.kv_shared_wide_mlp and (
+        not self.kv_shared_layers or self.num_experts
+    ):
+      raise ValueError(
+          'kv_shared_wide_mlp acts on no MLP: set kv_shared_layers, without'
+          ' num_experts, or leave it out.'
+      )
 
   def _check_mixers(self):
     for kind, fields in MIXER_SIZES.items():
@@ -282,13 +357,47 @@ class TransformerConfig:
     return {*self.mixers} != {ATTENTION}
 
   @property
-  def period(self) -> int:
-    """The fewest layers of which all are repetitions, in their parameters."""
-    mixers = self.mixers
-    return next(
-        n
-        for n in range(1, len(mixers) + 1)
-        if len(mixers) % n == 0 and mixers == mixers[:n] * (len(mixers) // n)
+  def _kinds_differ(self) -> bool:
+    """Whether FULL and SLIDING layers differ in more than `Traits`."""
+    sizes = any(getattr(self, name) is not None for name in _FULL_SIZES)
+    return sizes or self.full_tied_values or self.kv_shared_layers > 0
+
+  @functools.cached_property
+  def layers(self) -> tuple[stacks.Layer, ...]:
+    """The shape of each layer."""
+    kinds = self.layer_types or (FULL,) * self.num_layers
+    owners = self.num_layers - self.kv_shared_layers
+    return tuple(
+        self._layer(kind, mixer, i >= owners)
+        for i, (kind, mixer) in enumerate(zip(kinds, self.mixers, strict=True))
+    )
+
+  def _layer(self, kind: str, mixer: str, shares: bool) -> stacks.Layer:
+    size, full = self.intermediate_size, kind == FULL
+    if shares and self.kv_shared_wide_mlp:
+      size = 2 * size
+    if mixer != ATTENTION:
+      return stacks.Layer(mixer, size)
+    return stacks.Layer(
+        mixer,
+        size,
+        (full and self.full_head_dim) or self.head_dim,
+        (full and self.full_kv_heads) or self.num_kv_heads,
+        kind if self._kinds_differ else None,
+        not shares,
+        not shares and not (full and self.full_tied_values),
+    )
+
+  @functools.cached_property
+  def runs(self) -> tuple[stacks.Run, ...]:
+    """The layers as the trainer scans over them."""
+    return stacks.find_runs(self.layers)
+
+  @property
+  def kv_head_counts(self) -> tuple[int, ...]:
+    """The numbers of key-value heads that layers have."""
+    return tuple(
+        sorted({self.num_kv_heads, self.full_kv_heads or self.num_kv_heads})
     )
 
   @property
@@ -301,8 +410,12 @@ class TransformerConfig:
 
   @property
   def rotary_dim(self) -> int:
-    """Rotated dimensions of a head, the first ones."""
-    return int(self.head_dim * self.partial_rotary_factor)
+    """Rotated dimensions of a head of `head_dim`, the first ones."""
+    return self.rotated(self.head_dim)
+
+  def rotated(self, size: int) -> int:
+    """Rotated dimensions of a head of so many."""
+    return int(size * self.partial_rotary_factor)
 
   @property
   def attention_scale(self) -> float | None:
@@ -319,36 +432,41 @@ class TransformerConfig:
   @property
   def num_params(self) -> int:
     """Parameters; a tied head counts once, and every expert."""
+    width, columns = self.hidden_size, self.layer_inputs * self.num_layers
+    embeddings = self.vocab_size * (1 if self.tie_embeddings else 2)
+    count = width * (embeddings + 1)
+    count += sum(map(self._layer_params, self.layers))
+    return count + columns * (self.vocab_size + width) + self.layer_inputs
+
+  def _layer_params(self, layer: stacks.Layer) -> int:
     width = self.hidden_size
-    mixer = {
-        ATTENTION: self._attention_params,
-        LINEAR: self._linear_params,
-        CONV: width * (4 * width + self.conv_kernel),
-    }
-    rest = 2 * width * (self.pre_norms + self.post_norms)
-    size = self.intermediate_size
+    if layer.mixer == ATTENTION:
+      count = self._attention_params(layer)
+    elif layer.mixer == LINEAR:
+      count = self._linear_params
+    else:
+      count = width * (4 * width + self.conv_kernel)
+    count += 2 * width * (self.pre_norms + self.post_norms)
+    size = layer.intermediate_size
     if self.num_experts:
       size = self.moe_intermediate_size * self.num_experts
-      rest += (width + self.mlp_bias) * self.num_experts
-    rest += 3 * width * size
-    rest += (2 * size + width * max(1, self.num_experts)) * self.mlp_bias
-    embeddings = self.vocab_size * (1 if self.tie_embeddings else 2)
-    return (
-        sum(mixer[kind] for kind in self.mixers)
-        + self.num_layers * rest
-        + width * (embeddings + 1)
-    )
+      count += (width + self.mlp_bias) * self.num_experts
+    count += 3 * width * size
+    count += (2 * size + width * max(1, self.num_experts)) * self.mlp_bias
+    if self.layer_inputs:
+      count += width * (2 * self.layer_inputs + 1)
+    return count + self.layer_scalars
 
-  @property
-  def _attention_params(self) -> int:
-    width = self.hidden_size
-    q, kv = (n * self.head_dim for n in (self.num_heads, self.num_kv_heads))
-    columns = q * (1 + self.attention_gate) + 2 * kv
+  def _attention_params(self, layer: stacks.Layer) -> int:
+    width, size = self.hidden_size, layer.head_dim
+    q, kv = (n * size for n in (self.num_heads, layer.num_kv_heads))
+    columns = q * (1 + self.attention_gate)
+    columns += kv * (layer.own_keys + layer.own_values)
     count = width * (columns + q)  # projections
     count += columns * self.qkv_bias + width * self.o_bias
     count += self.num_heads * self.attention_sinks
-    heads = q + kv if self.qk_norm == ALL_HEADS else 2 * self.head_dim
-    return count + heads * (self.qk_norm is not None)
+    heads = (q, kv) if self.qk_norm == ALL_HEADS else (size, size)
+    return count + sum(heads[: 1 + layer.own_keys]) * (self.qk_norm is not None)
 
   @property
   def _linear_params(self) -> int:

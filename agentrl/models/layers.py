@@ -76,10 +76,18 @@ class RMSNorm(nn.Module):
       scale = scale + self.offset
     if self.divisor != 1:
       scale = scale / self.divisor
-    x32 = x.astype(jnp.float32)
-    mean_square = jnp.mean(x32 * x32, axis=-1, keepdims=True)
-    normed = x32 * jax.lax.rsqrt(mean_square + self.eps)
-    return (normed * scale).astype(x.dtype)
+    return (_normed(x, self.eps) * scale).astype(x.dtype)
+
+
+def _normed(x: jax.Array, eps: float) -> jax.Array:
+  x32 = x.astype(jnp.float32)
+  mean_square = jnp.mean(x32 * x32, axis=-1, keepdims=True)
+  return x32 * jax.lax.rsqrt(mean_square + eps)
+
+
+def normalise(x: jax.Array, eps: float) -> jax.Array:
+  """`RMSNorm` without a scale of `[..., D]`, in the type of `x`."""
+  return _normed(x, eps).astype(x.dtype)
 
 
 def norm(

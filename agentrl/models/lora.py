@@ -16,9 +16,9 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
+from agentrl.models import stacks
 from agentrl.models.config import ATTENTION, CONV, LINEAR
 from agentrl.models.options import Lora
-from agentrl.models.transformer import place_name, split_places
 
 Params = Any
 Adapter = Any
@@ -51,25 +51,26 @@ def init(lora: Lora, params: Params, key: jax.Array) -> Adapter:
   """
   adapter: Adapter = {}
   keys = jax.random.split(key, len(lora.projections))
-  for place, period, stack in split_places(params['layers']):
-    own = adapter
-    if period > 1:
-      own = adapter.setdefault(place_name(place, period), {})
-      keys = jax.vmap(lambda k, n=place: jax.random.fold_in(k, n))(keys)
+  for stack in stacks.split(params):
+    if len(stack.path) > 1:
+      fold = lambda k, n=stack.layers[0]: jax.random.fold_in(k, n)
+      keys = jax.vmap(fold)(keys)
     for name, key in zip(lora.projections, keys, strict=True):
       block = BLOCKS[name]
-      if name not in stack[block]:
-        continue  # of the other kind of layers
-      layers, rows, columns = stack[block][name]['kernel'].shape
+      if name not in stack.params[block]:
+        continue  # of another kind of layers
+      layers, rows, columns = stack.params[block][name]['kernel'].shape
       bound = rows**-0.5
-      own.setdefault(block, {})[name] = {
+      own = adapter
+      for step in (*stack.path, block):
+        own = own.setdefault(step, {})
+      own[name] = {
           'a': jax.random.uniform(
               key, (layers, rows, lora.rank), minval=-bound, maxval=bound
           ),
           'b': jnp.zeros((layers, lora.rank, columns)),
       }
-  # Of a place without any nothing is left.
-  return {'layers': {name: tree for name, tree in adapter.items() if tree}}
+  return adapter
 
 
 @struct.dataclass

@@ -57,12 +57,13 @@ def from_hidden(
     temperature: of the sampler.
     chunk: tokens of a device at a time, see `in_chunks`; static.
   """
-  tied = module.config.tie_embeddings
+  config = module.config
+  tied, softcap = config.tie_embeddings, config.logits_softcap
   kernel = params['embed' if tied else 'lm_head']
 
   def unembed(kernel, hidden):
     kernel = kernel.astype(module.dtype)
-    return transformer.unembed(hidden, kernel, tied=tied)
+    return transformer.unembed(hidden, kernel, tied=tied, softcap=softcap)
 
   if jax.sharding.get_abstract_mesh().empty:
     return logprob.from_hidden(

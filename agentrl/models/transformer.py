@@ -8,16 +8,16 @@ are stacked `[L, ...]` under `nn.scan`, so that compile time does not grow with
 depth; the engine's are one subtree a layer, because a scan copies weight
 slices and halves the speed of decoding on a CPU. `unstack_layers` goes from the
 first to the second and copies. In both a layer is traced once: what differs
-between layers is an argument (`Traits`). Layers of other parameters
-(`MIXERS`) are traced for themselves, and the scan is over the shortest period of
-layers, whose places (`place_name`) are stacked `[L / period, ...]`.
+between layers is an argument (`Traits`). Layers of other shapes are traced for
+themselves, and a scan is over the shortest period of layers (`stacks`). Layers
+that read the keys and values of earlier ones are a run of their own behind these:
+in the trainer the first run carries them and the second is given them.
 
 The module returns hidden states. `unembed` turns them into logits, so that a
 caller who needs few of them, or needs them in chunks, does not pay for all.
 """
 
 import functools
-import re
 import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -28,28 +28,23 @@ from flax import linen as nn
 from jax.sharding import PartitionSpec as P
 
 from agentrl.batch import SharedPrefix
-from agentrl.models.attention import Attention, make_traits
-from agentrl.models.config import (
-    ACTIVATIONS,
-    ATTENTION,
-    CONV,
-    LINEAR,
-    TransformerConfig,
-)
-from agentrl.models.layers import Dense, norm
+from agentrl.models import stacks
+from agentrl.models.attention import Attention, Fresh, make_traits
+from agentrl.models.config import ATTENTION, CONV, LINEAR, TransformerConfig
+from agentrl.models.layer_inputs import LayerInputs, TokenInputs
+from agentrl.models.layers import norm
 from agentrl.models.linear_attention import LinearAttention
+from agentrl.models.mlp import MLP, Experts
 from agentrl.models.recurrent import Recurrent, init_recurrent
 from agentrl.models.short_convolution import ShortConvolution
-from agentrl.ops import (
-    attention,
-    experts as experts_lib,
-    linear as linear_lib,
-)
+from agentrl.models.stacks import Layer, Run
+from agentrl.ops import attention, linear as linear_lib
 from agentrl.parallel import mesh, sharding
 
 Params = Any
-# Per layer: keys and values, each [B, kv_heads, S, head_dim], or `Recurrent`.
-KVCache = tuple[tuple[jax.Array, jax.Array] | Recurrent, ...]
+# Per layer: keys and values, each [B, kv_heads, S, head_dim], or `Recurrent`; None
+# of a layer that reads those of another.
+KVCache = tuple[tuple[jax.Array, jax.Array] | Recurrent | None, ...]
 
 
 class States(NamedTuple):
@@ -67,80 +62,6 @@ class States(NamedTuple):
   first: jax.Array | None = None
 
 
-class MLP(nn.Module):
-  """A gated unit (GLU variants, arXiv:2002.05202): SwiGLU or GeGLU."""
-
-  config: TransformerConfig
-  dtype: Any
-  out_first: bool
-
-  @nn.compact
-  def __call__(self, x: jax.Array) -> jax.Array:
-    dense = functools.partial(
-        Dense,
-        dtype=self.dtype,
-        out_first=self.out_first,
-        bias=self.config.mlp_bias,
-    )
-    size = self.config.intermediate_size
-    gate = ACTIVATIONS[self.config.hidden_act](dense(size, name='gate')(x))
-    up = dense(size, name='up')(x)
-    inner = sharding.place_activations(gate * up, mesh.TENSOR)
-    return dense(self.config.hidden_size, name='down')(inner)
-
-
-class Experts(nn.Module):
-  """A router and the gated units that it chooses from.
-
-  The kernels lie as `[E, in, out]` in both layouts. There is no loss that
-  balances the experts: reinforcement learning starts from a trained router.
-  """
-
-  config: TransformerConfig
-  dtype: Any
-  out_first: bool
-
-  @nn.compact
-  def __call__(self, x: jax.Array) -> jax.Array:
-    c, shape = self.config, x.shape
-    x = x.reshape(-1, c.hidden_size).astype(self.dtype)
-    router = Dense(
-        *(c.num_experts, self.dtype, self.out_first, c.mlp_bias), name='router'
-    )
-    weights, chosen = experts_lib.route(
-        router(x), count=c.num_experts_per_token, normalise=c.norm_topk_prob
-    )
-    size = c.moe_intermediate_size
-    inner: tuple[str, ...] = ('experts_gate_up',)
-    if c.glu_limit is None:
-      inner = ('experts_gate', 'experts_up')
-      act = ACTIVATIONS[c.hidden_act]
-      unit = lambda gate, up: act(gate) * up
-    else:
-      size = 2 * size
-      unit = functools.partial(experts_lib.clamped_unit, limit=c.glu_limit)
-
-    def weights_of(name, *shape):
-      init = nn.initializers.normal(0.02)
-      kernel = self.param(name, init, (c.num_experts, *shape))
-      bias = None
-      if c.mlp_bias:
-        zeros, columns = nn.initializers.zeros, shape[-1]
-        bias = self.param(f'{name}_bias', zeros, (c.num_experts, columns))
-      return kernel, bias
-
-    pairs = [weights_of(name, c.hidden_size, size) for name in inner]
-    outer = weights_of('experts_down', c.moe_intermediate_size, c.hidden_size)
-    kernels = experts_lib.Kernels(
-        tuple(kernel for kernel, _ in pairs),
-        outer[0],
-        tuple(bias for _, bias in pairs if bias is not None),
-        outer[1],
-    )
-    out = experts_lib.mixture(x, weights, chosen, kernels, unit=unit)
-    return out.reshape(shape)
-
-
 # What a layer mixes tokens by -> the module of its parameters 'attention'.
 MIXERS: dict[str, type[nn.Module]] = {
     ATTENTION: Attention,
@@ -156,16 +77,22 @@ class Block(nn.Module):
   twice as fast as arrays of three axes, most of all in the backward pass. On a
   mesh that splits the tokens of a row they stay `[B, T, hidden]`: flat, no
   piece of them would be contiguous.
+
+  Attributes:
+    config: of the decoder.
+    dtype: see `Dense`.
+    out_first: see `Dense`.
+    layer: its shape.
   """
 
   config: TransformerConfig
   dtype: Any
   out_first: bool
-  mixer: str = ATTENTION
+  layer: Layer
 
   @nn.compact
   def __call__(self, x, positions, segment_ids, traits, cache, prefix):
-    c = self.config
+    c, mixer = self.config, self.layer.mixer
     parts = (c, self.dtype, self.out_first)
 
     def before(name, x):
@@ -178,7 +105,8 @@ class Block(nn.Module):
         out = out * c.residual_multiplier
       return sharding.place_activations(x + out)
 
-    attended, cache = MIXERS[self.mixer](*parts, name='attention')(
+    shape = (self.layer,) if mixer == ATTENTION else ()
+    attended, cache = MIXERS[mixer](*parts, *shape, name='attention')(
         before('attention', x),
         positions,
         segment_ids,
@@ -187,8 +115,17 @@ class Block(nn.Module):
         prefix,
     )
     x = add('attention', x, attended)
-    mlp = (Experts if c.num_experts else MLP)(*parts, name='mlp')
-    return add('mlp', x, mlp(before('mlp', x))), cache
+    if c.num_experts:
+      mlp: nn.Module = Experts(*parts, name='mlp')
+    else:
+      mlp = MLP(*parts, self.layer.intermediate_size, name='mlp')
+    x = add('mlp', x, mlp(before('mlp', x)))
+    if c.layer_inputs:
+      x = LayerInputs(*parts, name='inputs')(x, traits.inputs)
+    if c.layer_scalars:
+      scalar = self.param('scalar', nn.initializers.ones, (1,))
+      x = x * jax.lax.stop_gradient(scalar).astype(x.dtype)
+    return x, cache
 
 
 # A layer keeps for the backward pass: everything; the results of its products
@@ -213,28 +150,37 @@ def _rematted(remat: str) -> type[nn.Module]:
 
 
 class Period(nn.Module):
-  """The layers of a period, one after the other; the traits are `[period]`."""
+  """The layers of a period, one after the other; the traits are `[period]`.
+
+  The carry is of states and, by kind of layer, the `Fresh` keys and values that
+  later runs read; the cache is of those that this one reads.
+  """
 
   config: TransformerConfig
   dtype: Any
   out_first: bool
+  run: Run
   remat: str
 
   @nn.compact
-  def __call__(self, x, positions, segment_ids, traits, cache, prefix):
-    c = self.config
-    for i, mixer in enumerate(c.mixers[: c.period]):
-      parts = (c, self.dtype, self.out_first, mixer)
+  def __call__(self, carry, positions, segment_ids, traits, cache, prefix):
+    x, kept = carry
+    for i, layer in enumerate(self.run.layers):
+      parts = (self.config, self.dtype, self.out_first, layer)
       own = jax.tree.map(lambda x, i=i: x[i], traits)
-      layer = _rematted(self.remat)(*parts, name=place_name(i, c.period))
-      x, cache = layer(x, positions, segment_ids, own, cache, prefix)
-    return x, cache
+      name = stacks.place_name(i, self.run.period)
+      read = None if layer.own_keys else cache[layer.kind]
+      block = _rematted(self.remat)(*parts, name=name)
+      x, fresh = block(x, positions, segment_ids, own, read, prefix)
+      if layer.kind in kept:
+        kept = {**kept, layer.kind: fresh}
+    return (x, kept), None
 
 
 @functools.cache
-def _derive_scanned(remat: str, length: int, periodic: bool) -> type[nn.Module]:
+def _derive_scanned(remat: str, length: int, places: bool) -> type[nn.Module]:
   return nn.scan(
-      Period if periodic else _rematted(remat),
+      Period if places else _rematted(remat),
       variable_axes={'params': 0, 'lora': 0},
       split_rngs={'params': True},
       in_axes=(nn.broadcast, nn.broadcast, 0, nn.broadcast, nn.broadcast),
@@ -242,7 +188,7 @@ def _derive_scanned(remat: str, length: int, periodic: bool) -> type[nn.Module]:
   )
 
 
-def scanned(remat: str, length: int, periodic: bool = False) -> type[nn.Module]:
+def scanned(remat: str, length: int, places: bool = False) -> type[nn.Module]:
   """`length` Blocks, or Periods of them, in one, as the trainer has them.
 
   The class is derived once: flax changes Block for a moment while it does so,
@@ -250,7 +196,7 @@ def scanned(remat: str, length: int, periodic: bool = False) -> type[nn.Module]:
   """
   with _DERIVING:
     _rematted(remat)  # for `Period`, which is traced without the lock
-    return _derive_scanned(remat, length, periodic)
+    return _derive_scanned(remat, length, places)
 
 
 class Transformer(nn.Module):
@@ -277,15 +223,21 @@ class Transformer(nn.Module):
       if not self.scan_layers:
         shape = shape[::-1]
       self.lm_head = self.param('lm_head', init, shape)
+    if c.layer_inputs:
+      self.token_inputs = TokenInputs(c, self.dtype, not self.scan_layers)
     if self.scan_layers:
-      repeats, periodic = c.num_layers // c.period, c.period > 1
-      layers = scanned(self.remat, repeats, periodic)
-      rest = (self.remat,) if periodic else ()
-      self.layers = layers(c, self.dtype, False, *rest)
+      self.scans = [self._scan_of(run) for run in c.runs]
     else:
       parts = (c, self.dtype, True)
-      self.layers = [_JITTED(*parts, mixer) for mixer in c.mixers]
+      self.layers = [_JITTED(*parts, layer) for layer in c.layers]
     self.final_norm = norm(c, divisor=c.logits_scaling)
+
+  def _scan_of(self, run: Run) -> nn.Module:
+    scan = scanned(self.remat, run.repeats, run.has_places)
+    parts = (self.config, self.dtype, False)
+    if run.has_places:
+      return scan(*parts, run, self.remat, name=run.name)
+    return scan(*parts, run.layers[0], name=run.name)
 
   def __call__(
       self,
@@ -327,27 +279,14 @@ class Transformer(nn.Module):
     if self.config.embedding_multiplier != 1:
       x = x * self.config.embedding_multiplier
     traits = make_traits(self.config)
+    if self.config.layer_inputs:
+      traits = traits._replace(inputs=self.token_inputs(ids, x))
     if self.scan_layers:
       if cache is not None:
         raise ValueError('A cache needs the engine layout: scan_layers=False.')
-      if self.config.period > 1:
-        shape = (-1, self.config.period)
-        traits = jax.tree.map(lambda x: x.reshape(*shape, *x.shape[1:]), traits)
-      x, _ = self.layers(x, positions, segment_ids, traits, None, prefix)
+      x = self._scan(x, positions, segment_ids, traits, prefix)
     else:
-      caches = []
-      for i, layer in enumerate(self.layers):
-        own = jax.tree.map(lambda x, i=i: x[i], traits)
-        x, layer_cache = layer(
-            x,
-            positions,
-            segment_ids,
-            own,
-            None if cache is None else cache[i],
-            prefix,
-        )
-        caches.append(layer_cache)
-      cache = None if cache is None else tuple(caches)
+      x, cache = self._loop(x, positions, segment_ids, traits, cache, prefix)
     first = None
     if prefix is not None:
       shapes = [prefix.tokens.shape, tokens.shape]
@@ -359,30 +298,93 @@ class Transformer(nn.Module):
     x = self.final_norm(x).reshape(*tokens.shape, -1)
     return States(sharding.place_activations(x), cache, first)
 
+  def _scan(self, x, positions, segment_ids, traits, prefix):
+    """The states behind the last layer, by the trainer's stacks."""
+    kept: dict[str | None, Fresh] = {}
+    runs = self.config.runs
+    for run, scan in zip(runs, self.scans, strict=True):
+      own, shape = traits, (-1, run.period)
+      if len(runs) > 1:
+        own = jax.tree.map(lambda x, r=run: x[r.first : r.stop], own)
+      if not run.has_places:
+        x, _ = scan(x, positions, segment_ids, own, None, prefix)
+        continue
+      own = jax.tree.map(lambda x, s=shape: x.reshape(*s, *x.shape[1:]), own)
+      read = kept or None
+      if read is None:
+        kept = self._unwritten(positions, prefix)
+      (x, kept), _ = scan(
+          (x, {} if read else kept), positions, segment_ids, own, read, prefix
+      )
+    return x
+
+  def _unwritten(self, positions, prefix) -> dict[str | None, Fresh]:
+    """Zeros in the place of keys and values that some layers will read."""
+    c, shape = self.config, positions.shape
+    if prefix is not None:
+      shape = (1, prefix.tokens.size + positions.size)
+    zeros = lambda layer: jnp.zeros(
+        (*shape, layer.num_kv_heads, layer.head_dim), self.dtype
+    )
+    return {
+        layer.kind: Fresh(zeros(layer), zeros(layer))
+        for layer in c.layers
+        if not layer.own_keys
+    }
+
+  def _loop(self, x, positions, segment_ids, traits, cache, prefix):
+    """States and cache behind the last layer, by the engine's layers."""
+    caches: list[Any] = []
+    kept: dict[str | None, Any] = {}
+    for i, (layer, block) in enumerate(
+        zip(self.config.layers, self.layers, strict=True)
+    ):
+      own = jax.tree.map(lambda x, i=i: x[i], traits)
+      read = None if cache is None else cache[i]
+      if not layer.own_keys:
+        read = kept[layer.kind]
+      x, entries = block(x, positions, segment_ids, own, read, prefix)
+      if layer.own_keys:
+        kept[layer.kind] = entries
+      caches.append(entries if layer.own_keys else None)
+    return x, None if cache is None else tuple(caches)
+
   def unembed(self, hidden: jax.Array) -> jax.Array:
     """Logits `[..., vocab]` in float32 of `[..., hidden]` states."""
-    tied = self.config.tie_embeddings
+    tied, softcap = self.config.tie_embeddings, self.config.logits_softcap
     kernel = (self.embed if tied else self.lm_head).astype(self.dtype)
     if self.scan_layers:
-      return unembed(hidden, kernel, tied=tied)
+      return unembed(hidden, kernel, tied=tied, softcap=softcap)
     states = hidden.reshape(-1, hidden.shape[-1])
-    return linear_lib.linear(states, kernel).reshape(*hidden.shape[:-1], -1)
+    logits = linear_lib.linear(states, kernel).reshape(*hidden.shape[:-1], -1)
+    return _capped(logits, softcap)
 
 
-def unembed(hidden: jax.Array, kernel: jax.Array, *, tied: bool) -> jax.Array:
+def unembed(
+    hidden: jax.Array,
+    kernel: jax.Array,
+    *,
+    tied: bool,
+    softcap: float | None = None,
+) -> jax.Array:
   """`Transformer.unembed` by a kernel of the trainer's layout.
 
   Args:
     hidden: `[..., D]`.
     kernel: `[D, V]`, or `[V, D]` if it is the embedding's.
     tied: whether it is.
+    softcap: the config's `logits_softcap`.
   """
   logits = jnp.dot(
       hidden.reshape(-1, hidden.shape[-1]),
       kernel.T if tied else kernel,
       preferred_element_type=jnp.float32,
   )
-  return logits.reshape(*hidden.shape[:-1], -1)
+  return _capped(logits.reshape(*hidden.shape[:-1], -1), softcap)
+
+
+def _capped(logits: jax.Array, softcap: float | None) -> jax.Array:
+  return logits if softcap is None else softcap * jnp.tanh(logits / softcap)
 
 
 def init_params(module: Transformer, key: jax.Array) -> Params:
@@ -395,52 +397,18 @@ def init_cache(
     config: TransformerConfig, batch: int, length: int, dtype=jnp.float32
 ) -> KVCache:
   """An empty cache of `batch` rows of `length` positions."""
-  shape = (batch, config.num_kv_heads, length, config.head_dim)
-  zeros = lambda: jnp.zeros(shape, dtype)
-  return tuple(
-      (zeros(), zeros())
-      if mixer == ATTENTION
-      else init_recurrent(config, mixer, batch, dtype)
-      for mixer in config.mixers
-  )
 
+  def empty(layer: Layer):
+    if layer.mixer != ATTENTION:
+      return init_recurrent(config, layer.mixer, batch, dtype)
+    if not layer.own_keys:
+      return None
+    shape = (batch, layer.num_kv_heads, length, layer.head_dim)
+    return jnp.zeros(shape, dtype), jnp.zeros(shape, dtype)
 
-_TURNED = ('kernel', 'lm_head')
+  return tuple(map(empty, config.layers))
 
 
 def unstack_layers(params: Params) -> Params:
   """The engine's layout of trainer parameters; every array is a copy."""
-  params = jax.tree_util.tree_map_with_path(
-      # Weight matrices lie the other way round, all but the embedding.
-      lambda path, x: jnp.swapaxes(x, -1, -2) if path[-1].key in _TURNED else x,
-      params,
-  )
-  places = split_places(params.pop('layers'))
-  out = {name: jax.tree.map(jnp.copy, leaf) for name, leaf in params.items()}
-  for place, period, stack in places:
-    for i in range(jax.tree.leaves(stack)[0].shape[0]):
-      out[f'layers_{i * period + place}'] = jax.tree.map(
-          lambda x, i=i: x[i], stack
-      )
-  return out
-
-
-def place_name(place: int, period: int) -> str:
-  """The trainer's name of a place in a period of more than one layer."""
-  return f'block_{place}_of_{period}'
-
-
-def split_places(layers: Params) -> list[tuple[int, int, Params]]:
-  """The places of a period that a tree has: number, period, `[L / period, ...]`.
-
-  There is one unless layers differ in their parameters.
-
-  Args:
-    layers: of the trainer's layout, of parameters or an adapter.
-  """
-  found = [
-      (re.fullmatch(r'block_(\d+)_of_(\d+)', name), layers[name])
-      for name in layers
-  ]
-  places = [(int(m[1]), int(m[2]), tree) for m, tree in found if m]
-  return places or [(0, 1, layers)]
+  return stacks.unstack(params)

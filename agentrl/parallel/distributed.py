@@ -148,7 +148,8 @@ def gather(params: Any, dtype: Any = None, *, keep: bool = True) -> Any:
   for that much. Every process has to call it.
 
   Args:
-    params: trainer layout: what is below 'layers' is stacked, `[L, ...]`.
+    params: trainer layout: what is below 'layers', or 'layers_from_N', is
+      stacked, `[L, ...]`.
     dtype: of the result; None keeps the type of each array.
     keep: whether this process wants the result.
 
@@ -158,7 +159,7 @@ def gather(params: Any, dtype: Any = None, *, keep: bool = True) -> Any:
 
   def whole(path, leaf):
     kind = np.dtype(dtype or leaf.dtype)
-    stacked = path[0].key == 'layers'
+    stacked = path[0].key.startswith('layers')
     out = np.empty(leaf.shape, kind) if keep else None
     for i in range(len(leaf)) if stacked else [()]:
       part = _part_everywhere(leaf, i, kind, _whole(leaf))

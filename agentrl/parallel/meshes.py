@@ -19,7 +19,7 @@ class Heads(Protocol):
     ...
 
   @property
-  def num_kv_heads(self) -> int:
+  def kv_head_counts(self) -> Sequence[int]:
     ...
 
   @property
@@ -78,7 +78,7 @@ def shardings(config: Heads, shapes: Any, mesh: Mesh) -> Any:
         ' the devices to mesh.data or mesh.fsdp.'
     )
   split = mesh.shape['tensor']
-  heads, kv_heads = config.num_heads, config.num_kv_heads
+  heads = config.num_heads
   if heads % split:
     raise ConfigError(
         f'mesh.tensor={split} does not divide the {heads} attention heads of'
@@ -87,13 +87,14 @@ def shardings(config: Heads, shapes: Any, mesh: Mesh) -> Any:
     )
   # Fewer key heads than devices are copied, so that each device holds the one
   # that its queries read; any other ratio would tear a group of queries.
-  if kv_heads % split and split % kv_heads:
-    raise ConfigError(
-        f'mesh.tensor={split} neither divides the {kv_heads} key-value heads'
-        f' of the model nor is a multiple of them; use mesh.tensor={kv_heads}'
-        ' or a divisor of it, and give the other devices to mesh.fsdp or'
-        ' mesh.data.'
-    )
+  for kv_heads in config.kv_head_counts:
+    if kv_heads % split and split % kv_heads:
+      raise ConfigError(
+          f'mesh.tensor={split} neither divides the {kv_heads} key-value heads'
+          f' of the model nor is a multiple of them; use mesh.tensor={kv_heads}'
+          ' or a divisor of it, and give the other devices to mesh.fsdp or'
+          ' mesh.data.'
+      )
   result = sharding.infer_shardings(shapes, mesh, sharding.DECODER_RULES)
   jax.tree_util.tree_map_with_path(_check_leaf, shapes, result)
   return result

@@ -56,6 +56,11 @@ DECODER_RULES: Rules = (
     (r'/sinks$', P(None, TENSOR)),
     (r'(^|/)embed$', P(TENSOR, 'fsdp')),
     (r'(^|/)lm_head$', P('fsdp', TENSOR)),
+    # Inputs of layers beside their states: [D, L * columns], [L, D, columns] and
+    # [L, columns, D].
+    (r'/projection/kernel$', P('fsdp')),
+    (r'/state/kernel$', P(None, 'fsdp')),
+    (r'/result/kernel$', P(None, None, 'fsdp')),
     (r'.*', P()),
 )
 
@@ -223,6 +228,19 @@ def place_activations(x: jax.Array, features: str | None = None) -> jax.Array:
   lead = (BATCH_AXES,) if x.ndim == 2 else (BATCH_AXES, SEQUENCE)
   whole = (None,) * (x.ndim - len(lead) - 1)
   return constrain(x, P(*lead, *whole, features))
+
+
+def take_rows(table: jax.Array, ids: jax.Array) -> jax.Array:
+  """Rows of a wide table, `[..., F]`, for ids `[...]` of tokens.
+
+  `fsdp` splits the columns of the table, which stay where they are: the ids are
+  sent there, and the rows from there to the tokens' devices.
+  """
+  data, fsdp = BATCH_AXES
+  rest = (SEQUENCE,) * (ids.ndim - 1)
+  ids = constrain(ids, P(data, *rest))
+  rows = constrain(jnp.take(table, ids, axis=0), P(data, *rest, fsdp))
+  return place_activations(rows)
 
 
 def join_rows(arrays: Sequence[jax.Array]) -> jax.Array:

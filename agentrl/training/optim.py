@@ -145,7 +145,7 @@ _VECTOR, _EMBEDDING, _MATRIX = 'vector', 'embedding', 'matrix'
 
 def _kinds(params: Any) -> Any:
   """A tree of the three labels above. A stack of vectors is a vector."""
-  labels = dict(scale=_VECTOR, bias=_VECTOR)
+  labels = dict(scale=_VECTOR, bias=_VECTOR, scalar=_VECTOR)
   labels |= dict(embed=_EMBEDDING, lm_head=_EMBEDDING)
   return jax.tree_util.tree_map_with_path(
       lambda path, _: labels.get(path[-1].key, _MATRIX), params

@@ -19,6 +19,7 @@ import numpy as np
 from agentrl.errors import WeightsError
 from agentrl.models import transformer
 from agentrl.models.config import ATTENTION, CONV, LINEAR, TransformerConfig
+from agentrl.models.stacks import Layer, Run
 from agentrl.weights import families
 from agentrl.weights.gguf import architectures
 from agentrl.weights.shards import Entry
@@ -33,44 +34,41 @@ class Tensor:
   Attributes:
     path: in our tree.
     hf: name in safetensors; `{i}` stands for the layer, `{e}` for the expert.
-      Layer i has the index i // period in our stack.
     gguf: name in GGUF, the same for all experts of a layer; None if no GGUF file
       with such a tensor is read.
     transposed: files have [out, in], we have [in, out].
-    place: of its layers in each period, see `transformer`.
-    period: layers after which they repeat.
+    run: of its layers, see `stacks`; None if it is of the model.
+    place: of its layers in each period of the run.
   """
 
   path: tuple[str, ...]
   hf: str
   gguf: str | None
   transposed: bool = False
+  run: Run | None = None
   place: int = 0
-  period: int = 1
 
   @property
-  def stacked(self) -> bool:
-    return self.path[0] == 'layers'
+  def layers(self) -> range:
+    """Numbers of the layers that it is stacked of."""
+    assert self.run is not None  # it is of layers
+    return range(self.run.first + self.place, self.run.stop, self.run.period)
 
   @property
   def per_expert(self) -> bool:
     return '{e}' in self.hf
 
-  def layer(self, index: int) -> int:
-    """The layer of an index of the stack."""
-    return index * self.period + self.place
-
   @property
   def path_in_layer(self) -> tuple[str, ...]:
     """The end of the path, below a layer's own tree."""
-    return self.path[1 if self.period == 1 else 2 :]
+    if self.run is None:
+      return self.path
+    return self.path[len(self.run.path(self.place)) :]
 
-  def at_place(self, place: int, period: int) -> 'Tensor':
-    """The row of one place of a period."""
-    if period == 1:
-      return self
-    path = (self.path[0], transformer.place_name(place, period), *self.path[1:])
-    return dataclasses.replace(self, path=path, place=place, period=period)
+  def of_layers(self, run: Run, place: int) -> 'Tensor':
+    """The row of the layers of one place of a run's period."""
+    path = run.path(place) + self.path
+    return dataclasses.replace(self, path=path, run=run, place=place)
 
 
 class Piece(NamedTuple):
@@ -78,7 +76,7 @@ class Piece(NamedTuple):
 
   Attributes:
     tensor: its row of the table.
-    place: in our parameter: `()`, `(i,)` or `(i, expert)`, see `Tensor.layer`.
+    place: in our parameter: `()`, `(i,)` or `(i, expert)`, see `Tensor.layers`.
     start: its first row in the file's tensor, along the first axis there.
     shape: in the file.
   """
@@ -94,11 +92,7 @@ class Piece(NamedTuple):
 
 
 def _vector(path, hf, gguf):
-  return Tensor(
-      ('layers', *path),
-      f'model.layers.{{i}}.{hf}',
-      gguf and f'blk.{{i}}.{gguf}',
-  )
+  return Tensor(path, f'model.layers.{{i}}.{hf}', gguf and f'blk.{{i}}.{gguf}')
 
 
 def _norm(path, hf, gguf):
@@ -107,9 +101,7 @@ def _norm(path, hf, gguf):
 
 def _kernel(block, name, hf, gguf, leaf=('kernel',)):
   row = _norm((block, name), hf, gguf)
-  return dataclasses.replace(
-      row, path=('layers', block, name, *leaf), transposed=True
-  )
+  return dataclasses.replace(row, path=(block, name, *leaf), transposed=True)
 
 
 def _names(config: TransformerConfig) -> dict[str, str]:
@@ -118,9 +110,9 @@ def _names(config: TransformerConfig) -> dict[str, str]:
   return families.TENSORS | dict(own)
 
 
-def _attention(config: TransformerConfig) -> Iterator[Tensor]:
+def _attention(config: TransformerConfig, layer: Layer) -> Iterator[Tensor]:
   names, gguf = _names(config), architectures.tensors(config.family)
-  for name in 'qkv':
+  for name in 'q' + 'k' * layer.own_keys + 'v' * layer.own_values:
     yield _kernel('attention', name, names[name], gguf[name])
     if config.qkv_bias:
       bias = ('attention', name, 'bias')
@@ -137,7 +129,10 @@ def _attention(config: TransformerConfig) -> Iterator[Tensor]:
     yield _vector(o_bias, f'{names["o"]}.bias', f'{gguf["o"]}.bias')
 
 
-def _linear_attention(config: TransformerConfig) -> Iterator[Tensor]:
+def _linear_attention(
+    config: TransformerConfig, layer: Layer
+) -> Iterator[Tensor]:
+  del layer
   hf, gguf = 'linear_attn', architectures.tensors(config.family)
   for name in ('qkv', 'z', 'b', 'a'):
     ours = f'in_{name}'
@@ -151,14 +146,14 @@ def _linear_attention(config: TransformerConfig) -> Iterator[Tensor]:
   yield _norm(('attention', 'norm'), f'{hf}.norm', gguf['norm'])
 
 
-def _convolution(config: TransformerConfig) -> Iterator[Tensor]:
-  del config
+def _convolution(config: TransformerConfig, layer: Layer) -> Iterator[Tensor]:
+  del config, layer
   yield _kernel('attention', 'in_bcx', 'conv.in_proj', None)
   yield _vector(('attention', 'conv'), 'conv.conv.weight', None)
   yield _kernel('attention', 'out', 'conv.out_proj', None)
 
 
-_MIXERS: dict[str, Callable[[TransformerConfig], Iterator[Tensor]]] = {
+_MIXERS: dict[str, Callable[[TransformerConfig, Layer], Iterator[Tensor]]] = {
     ATTENTION: _attention,
     LINEAR: _linear_attention,
     CONV: _convolution,
@@ -203,6 +198,33 @@ def _norms(config: TransformerConfig) -> Iterator[Tensor]:
     yield _norm((name,), names[name], gguf[name])
 
 
+def _inputs(config: TransformerConfig) -> Iterator[Tensor]:
+  """Of a layer: its inputs beside its state, and the scalar of its result."""
+  if config.layer_inputs:
+    yield _kernel('inputs', 'state', 'per_layer_input_gate', None)
+    yield _kernel('inputs', 'result', 'per_layer_projection', None)
+    yield _norm(('inputs', 'post_norm'), 'post_per_layer_input_norm', None)
+  if config.layer_scalars:
+    yield _vector(('scalar',), 'layer_scalar', None)
+
+
+# Of the model, if its layers have inputs beside their states.
+_TOKEN_INPUTS = (
+    Tensor(
+        ('token_inputs', 'embed'), 'model.embed_tokens_per_layer.weight', None
+    ),
+    Tensor(
+        ('token_inputs', 'projection', 'kernel'),
+        'model.per_layer_model_projection.weight',
+        None,
+        True,
+    ),
+    Tensor(
+        ('token_inputs', 'norm', 'scale'),
+        'model.per_layer_projection_norm.weight',
+        None,
+    ),
+)
 EMBED = Tensor(('embed',), 'model.embed_tokens.weight', 'token_embd.weight')
 LM_HEAD = Tensor(('lm_head',), 'lm_head.weight', 'output.weight', True)
 FINAL_NORM = Tensor(
@@ -213,12 +235,39 @@ FINAL_NORM = Tensor(
 def table(config: TransformerConfig) -> tuple[Tensor, ...]:
   """The tensors of a model; a tied one has no output head of its own."""
   layers: list[Tensor] = []
-  for place, mixer in enumerate(config.mixers[: config.period]):
-    rows = (*_norms(config), *_MIXERS[mixer](config), *_mlp(config))
-    layers += [row.at_place(place, config.period) for row in rows]
+  for run in config.runs:
+    for place, layer in enumerate(run.layers):
+      rows = (
+          *_norms(config),
+          *_MIXERS[layer.mixer](config, layer),
+          *_mlp(config),
+          *_inputs(config),
+      )
+      layers += [row.of_layers(run, place) for row in rows]
+  inputs = _TOKEN_INPUTS if config.layer_inputs else ()
   head = () if config.tie_embeddings else (LM_HEAD,)
   final = FINAL_NORM.hf.format(name=_names(config)['final_norm'])
-  return (EMBED, *layers, dataclasses.replace(FINAL_NORM, hf=final), *head)
+  return (
+      EMBED,
+      *inputs,
+      *layers,
+      dataclasses.replace(FINAL_NORM, hf=final),
+      *head,
+  )
+
+
+def unread(config: TransformerConfig) -> list[str]:
+  """Beginnings of names that files have beside the table's, for nothing.
+
+  Published ones have keys and values of layers that read those of others.
+  """
+  names = _names(config)
+  return [
+      f'model.layers.{i}.{names[name]}.'
+      for i, layer in enumerate(config.layers)
+      if not layer.own_keys
+      for name in ('k', 'v', 'k_norm')
+  ]
 
 
 def file_names(
@@ -227,17 +276,17 @@ def file_names(
   """Yields each tensor of a file: its row, its index, its name.
 
   The index is its place in our parameter: `()`, `(i,)` or `(i, expert)`, see
-  `Tensor.layer`.
+  `Tensor.layers`.
   """
   for tensor in table(config):
     sizes: tuple[int, ...] = ()
-    if tensor.stacked:
-      sizes = (config.num_layers // tensor.period,)
+    if tensor.run is not None:
+      sizes = (len(tensor.layers),)
     sizes += (config.num_experts,) if tensor.per_expert else ()
     for index in itertools.product(*map(range, sizes)):
       places = dict(zip('ie', index, strict=False))
       if index:
-        places['i'] = tensor.layer(index[0])
+        places['i'] = tensor.layers[index[0]]
       yield tensor, index, name_of(tensor).format(**places)
 
 

@@ -258,8 +258,9 @@ def _check_options(fields: dict[str, Any], path: pathlib.Path) -> None:
 def _separate(config: TransformerConfig) -> list[str]:
   """Targets of which the family's files have a matrix for each."""
   table = names.table(config)
-  uses = collections.Counter((x.hf, x.place) for x in table)
-  single = {x.path_in_layer for x in table if uses[x.hf, x.place] == 1}
+  place = lambda x: (x.hf, x.run, x.place)
+  uses = collections.Counter(map(place, table))
+  single = {x.path_in_layer for x in table if uses[place(x)] == 1}
   return [
       name for name in LORA_TARGETS if (BLOCKS[name], name, 'kernel') in single
   ]
@@ -321,6 +322,5 @@ def _names(
     for leaf, theirs in (('a', 'lora_A'), ('b', 'lora_B')):
       path = (*tensor.path[:-1], leaf)
       name = tensor.hf.replace('.weight', f'.{theirs}.weight')
-      for index in range(config.num_layers // tensor.period):
-        layer = tensor.layer(index)
+      for index, layer in enumerate(tensor.layers):
         yield f'base_model.model.{name.format(i=layer)}', path, index

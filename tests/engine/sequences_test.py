@@ -207,7 +207,9 @@ def test_the_engine_plays_the_sequence(
     engine, slow_decode, other_model, tmp_path, oracle, sequence
 ):
   del slow_decode
-  stacked = jax.device_get(tiny.stack_layers(other_model.params))
+  stacked = jax.device_get(
+      tiny.stack_layers(other_model.params, other_model.config)
+  )
   hf.save(tmp_path / 'other', other_model.config, stacked)
   play(sequence, engine.url, oracle, weights=str(tmp_path / 'other'), long=120)
 

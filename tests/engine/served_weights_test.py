@@ -44,7 +44,7 @@ def adapters(tmp_path_factory):
 @pytest.fixture(scope='module')
 def expected(model, adapters):
   """What the reference network says with each adapter, greedily."""
-  params = tiny.stack_layers(model.params)
+  params = tiny.stack_layers(model.params, model.config)
   said = {None: model.greedy(PROMPT, 12)}
   for name, (_, adapter, lora) in adapters.items():
     merged = lora_lib.merge(adapter, Base(params, lora.scale))

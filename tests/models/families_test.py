@@ -103,7 +103,10 @@ def test_it_gives_the_logits_of_transformers(model):
 def test_parameters_are_counted(model):
   leaves = jax.tree.leaves(model.params)
   assert model.config.num_params == sum(x.size for x in leaves)
-  assert model.config.num_params == model.theirs.num_parameters()
+  scalars = (
+      model.config.num_layers * model.config.layer_scalars
+  )  # buffers there
+  assert model.config.num_params == model.theirs.num_parameters() + scalars
 
 
 def test_the_engine_s_layout_decodes_the_same(model):
@@ -193,7 +196,7 @@ def test_transformers_loads_what_we_save(model, tmp_path):
 
 
 def test_layouts_convert_back_and_forth(model):
-  back = tiny.stack_layers(model.engine)
+  back = tiny.stack_layers(model.engine, model.config)
   jax.tree.map(np.testing.assert_array_equal, back, model.params)
 
 
@@ -342,6 +345,9 @@ def test_gradients_are_those_of_torch(tmp_path, name, remat):
   with torch.no_grad():
     for value in theirs.parameters():
       value.copy_(value.grad)
+    for name, value in theirs.named_buffers():
+      if name.endswith('layer_scalar'):
+        value.zero_()  # it is not trained
   theirs.save_pretrained(tmp_path / 'b')
   _, expected = hf.load(tmp_path / 'b')
   module = transformer.Transformer(config, scan_layers=True, remat=remat)

@@ -213,8 +213,9 @@ def test_the_two_layouts_agree(tied):
 
 
 def test_layouts_convert_back_and_forth():
-  params = random_model(small_config(tie_embeddings=False))
-  back = tiny.stack_layers(transformer.unstack_layers(params))
+  config = small_config(tie_embeddings=False)
+  params = random_model(config)
+  back = tiny.stack_layers(transformer.unstack_layers(params), config)
   jax.tree.map(np.testing.assert_array_equal, back, params)
 
 

@@ -107,7 +107,9 @@ def test_an_unknown_pause_mode_is_refused(engine):
 @pytest.fixture
 def saved(tmp_path, other_model):
   """The other model as a Hugging Face directory."""
-  stacked = jax.device_get(tiny.stack_layers(other_model.params))
+  stacked = jax.device_get(
+      tiny.stack_layers(other_model.params, other_model.config)
+  )
   hf.save(tmp_path / 'other', other_model.config, stacked)
   return str(tmp_path / 'other')
 
@@ -158,7 +160,7 @@ def test_bad_directories_leave_the_old_weights(
 ):
   config = tmp_path / 'other' / 'config.json'
   shards = str(tmp_path / 'shards')
-  stacked = jax.device_get(tiny.stack_layers(model.params))
+  stacked = jax.device_get(tiny.stack_layers(model.params, model.config))
   hf.save(shards, model.config, stacked, shard_bytes=10_000)
   *_, last = sorted((tmp_path / 'shards').glob('*.safetensors'))
   last.unlink()
@@ -281,7 +283,7 @@ def test_a_version_can_be_named_anew(engine, slow_decode, prompt_of):
 def test_two_updates_at_once_never_mix(
     engine, model, other_model, saved, tmp_path, prompt_of
 ):
-  stacked = jax.device_get(tiny.stack_layers(model.params))
+  stacked = jax.device_get(tiny.stack_layers(model.params, model.config))
   hf.save(tmp_path / 'own', model.config, stacked)
   own = str(tmp_path / 'own')
   ask = {'input_ids': prompt_of(9), 'sampling_params': GREEDY}
@@ -318,7 +320,7 @@ def test_two_updates_at_once_never_mix(
 def test_an_update_keeps_the_version_of_the_one_before_it(
     engine, saved, tmp_path, model, monkeypatch
 ):
-  stacked = jax.device_get(tiny.stack_layers(model.params))
+  stacked = jax.device_get(tiny.stack_layers(model.params, model.config))
   hf.save(tmp_path / 'own', model.config, stacked)
   own, load = str(tmp_path / 'own'), hf.load
 

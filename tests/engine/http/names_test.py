@@ -11,7 +11,9 @@ from tests.engine.talking import Letters, once, talk
 @pytest.fixture
 def saved(tmp_path, other_model):
   """The other model as a Hugging Face directory."""
-  stacked = jax.device_get(tiny.stack_layers(other_model.params))
+  stacked = jax.device_get(
+      tiny.stack_layers(other_model.params, other_model.config)
+  )
   hf.save(tmp_path / 'other', other_model.config, stacked)
   return str(tmp_path / 'other')
 
