@@ -40,6 +40,7 @@ KINDS = {
         'short_factor',
         'long_factor',
     },
+    'proportional': {'factor', 'rotated_part'},
 }
 
 
@@ -57,6 +58,7 @@ class Scaling:
       dimension and sharpens attention (arXiv:2309.00071). 'longrope' divides
       each frequency by a number of its own (arXiv:2402.13753); there are two
       sets of them, and rows are limited to those that take the first.
+      'proportional' turns the pairs of high frequencies alone (Gemma 4).
     factor: how many times longer rows get; at least 1.
     original_max_positions: longest row of the first training.
     low_freq_factor: llama3: turns within `original_max_positions` below which a
@@ -76,6 +78,7 @@ class Scaling:
     short_factor: longrope: `[D/2]` divisors of rows up to
       `original_max_positions`.
     long_factor: longrope: those of longer rows.
+    rotated_part: proportional: part of the pairs that are turned, the first.
   """
 
   kind: str
@@ -93,6 +96,7 @@ class Scaling:
   query_beta: float | None = None
   short_factor: tuple[float, ...] | None = None
   long_factor: tuple[float, ...] | None = None
+  rotated_part: float = 1.0
 
   def __post_init__(self):
     for name in ('short_factor', 'long_factor'):
@@ -126,6 +130,11 @@ class Scaling:
         raise ValueError(
             f'Rotary scaling {self.kind!r} needs {field.name}, got {value}.'
         )
+    if not 0 <= self.rotated_part <= 1:
+      raise ValueError(
+          'rotated_part of a rotary scaling must be between 0 and 1, got'
+          f' {self.rotated_part}.'
+      )
     if self.kind == 'llama3' and self.low_freq_factor >= self.high_freq_factor:
       raise ValueError(
           'Rotary scaling needs low_freq_factor < high_freq_factor, got'
@@ -189,6 +198,9 @@ def make_rotation(
     return Rotation(frequencies)
   if scaling.kind == 'linear':
     return Rotation(frequencies / scaling.factor)
+  if scaling.kind == 'proportional':
+    turned = jnp.arange(half) < int(scaling.rotated_part * dim // 2)
+    return Rotation(jnp.where(turned, frequencies / scaling.factor, 0))
   if scaling.kind == 'longrope':
     divisors = scaling.short_factor
     assert divisors is not None  # see `Scaling`

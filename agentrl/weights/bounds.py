@@ -30,6 +30,8 @@ _WHOLE = {
     'no_rope_layer_interval': (1, _MOST_POSITIONS),
     'sliding_window_pattern': (1, _MOST_POSITIONS),
     'full_attention_interval': (1, _MOST_POSITIONS),
+    'kv_shared_layers': (0, 2**12),
+    'layer_inputs': (0, 2**16),
     'conv_kernel': (2, 2**10),
     'linear_kernel': (2, 2**10),
     'linear_key_heads': (1, 2**14),
@@ -47,9 +49,16 @@ _REAL = {
     'residual_multiplier': (1e-9, 1e9),
     'attention_multiplier': (1e-9, 1e9),
     'logits_scaling': (1e-9, 1e9),
+    'logits_softcap': (1e-3, 1e9),
     'glu_limit': (1e-6, 1e9),
 }
-_FLAGS = ('tie_embeddings', 'norm_topk_prob', 'use_sliding_window')
+_FLAGS = (
+    'tie_embeddings',
+    'norm_topk_prob',
+    'use_sliding_window',
+    'full_tied_values',
+    'kv_shared_wide_mlp',
+)
 _REPR = reprlib.Repr()
 _REPR.maxstring = _REPR.maxother = 120  # characters
 # Layers times experts: each is some tensors, whose names are listed.

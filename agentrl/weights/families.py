@@ -78,11 +78,15 @@ class Family:
     local_rope: whether sliding layers have a rotary base of their own and are
       not scaled; rope_parameters then has an object for each kind of layer.
     rope: rope_parameters where the file has neither these nor rope_scaling.
+    rope_parameters_only: whether transformers reads them alone, and not the
+      older fields.
     scalings: kinds of rotary scaling that transformers runs it with.
     scaling: further entries of SCALING.
     needed_scaling: entries of SCALING without which transformers does not run.
     unread_scaling: fields of a rotary scaling that its network does not read.
     unread_rope: fields of rope_parameters that do nothing to a text.
+    kinds_differ: whether full layers may have other shapes than sliding ones,
+      see `hf_kinds`.
     tensors: its own entries of TENSORS.
     written: fields of config.json that do not depend on the model.
     packed: whether experts may be stored as mxfp4, see `mxfp4`.
@@ -99,11 +103,15 @@ class Family:
   windows: str | None = None
   local_rope: bool = False
   rope: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-  scalings: tuple[str, ...] = tuple(rotary.KINDS)
+  rope_parameters_only: bool = False
+  scalings: tuple[str, ...] = tuple(
+      kind for kind in rotary.KINDS if kind != 'proportional'
+  )
   scaling: Mapping[str, str] = dataclasses.field(default_factory=dict)
   needed_scaling: tuple[str, ...] = ()
   unread_scaling: tuple[str, ...] = ()
   unread_rope: tuple[str, ...] = ()
+  kinds_differ: bool = False
   tensors: Mapping[str, str] = dataclasses.field(default_factory=dict)
   written: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   packed: bool = False
@@ -481,6 +489,75 @@ FAMILIES: Mapping[str, Family] = {
         local_rope=True,
         tensors={**_NORMS_BEHIND, 'mlp_norm': 'pre_feedforward_layernorm'},
     ),
+    'gemma4_text': Family(
+        'Gemma4ForCausalLM',
+        network=dict(
+            qk_norm=EACH_HEAD,
+            value_norm=True,
+            attention_multiplier=1.0,
+            post_norms=True,
+            scale_embeddings=True,
+            layer_scalars=True,
+            hidden_act='gelu_pytorch_tanh',
+        ),
+        defaults=dict(
+            vocab_size=262144,
+            hidden_size=2304,
+            intermediate_size=9216,
+            num_hidden_layers=30,
+            num_attention_heads=8,
+            num_key_value_heads=4,
+            head_dim=256,
+            global_head_dim=512,
+            rms_norm_eps=1e-6,
+            tie_word_embeddings=True,
+            max_position_embeddings=131072,
+            rope_theta=1000000.0,
+            rope_local_base_freq=10000.0,
+            sliding_window=512,
+            sliding_window_pattern=6,
+            vocab_size_per_layer_input=262144,
+            hidden_size_per_layer_input=256,
+            attention_k_eq_v=False,
+            num_kv_shared_layers=0,
+            use_double_wide_mlp=False,
+            final_logit_softcapping=None,
+        ),
+        fields={
+            'attention_k_eq_v': 'full_tied_values',
+            'num_kv_shared_layers': 'kv_shared_layers',
+            'use_double_wide_mlp': 'kv_shared_wide_mlp',
+            'hidden_size_per_layer_input': 'layer_inputs',
+            'final_logit_softcapping': 'logits_softcap',
+        },
+        fixed={
+            'hidden_activation': ('gelu_pytorch_tanh', None),
+            'enable_moe_block': (False, None),
+            # Of images alone; a text is read from left to right.
+            'use_bidirectional_attention': (None, 'vision'),
+            'rope_scaling': (None,),
+        },
+        windows='pattern',
+        local_rope=True,
+        rope=dict(
+            rope_type='proportional',
+            partial_rotary_factor=0.25,
+            rope_theta=1000000.0,
+        ),
+        rope_parameters_only=True,
+        scalings=tuple(rotary.KINDS),
+        scaling={'partial_rotary_factor': 'rotated_part'},
+        kinds_differ=True,
+        tensors={**_NORMS_BEHIND, 'mlp_norm': 'pre_feedforward_layernorm'},
+        written={'enable_moe_block': False},
+    ),
+}
+# Field that has but one value -> what other values ask for, for messages.
+REASONS = {
+    'enable_moe_block': (
+        ': the network has no layers with both an MLP and experts whose router'
+        ' has a norm and scales'
+    ),
 }
 # Field's name in transformers 5 -> that in 4 and in the published files.
 RENAMED = {
@@ -492,6 +569,7 @@ RENAMED = {
 # it names none.
 TEXT_PARTS = {
     'gemma3': ('gemma3_text',),
+    'gemma4': ('gemma4_text',),
     'mistral3': ('mistral', 'ministral3'),
     'qwen3_5': ('qwen3_5_text',),
 }

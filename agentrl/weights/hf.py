@@ -40,7 +40,10 @@ _TEXT_PREFIXES = {'language_model.': '', 'model.language_model.': 'model.'}
 _IMAGE_PREFIXES = tuple(
     prefix + part
     for prefix in ('', 'model.')
-    for part in ('vision_tower.', 'multi_modal_projector.', 'visual.')
+    for part in (
+        *('vision_tower.', 'multi_modal_projector.', 'visual.'),
+        *('embed_vision.', 'audio_tower.', 'embed_audio.'),
+    )
 )
 # Layers that guess several tokens at once, beside the model.
 _OTHER_PREFIXES = (*_IMAGE_PREFIXES, 'mtp.')
@@ -141,6 +144,7 @@ def open_tensors(
   """
   stored: dict[str, Any] = {}
   packed = families.FAMILIES[config.family].packed
+  left_out = (*_OTHER_PREFIXES, *names.unread(config))
   ends = (mxfp4.BLOCKS, mxfp4.SCALES)
   for path in _weight_files(directory):
     try:
@@ -151,7 +155,7 @@ def open_tensors(
       ) from error
     for theirs in file.keys():
       name = _text_name(theirs)
-      if not name.endswith(_IGNORED) and not name.startswith(_OTHER_PREFIXES):
+      if not name.endswith(_IGNORED) and not name.startswith(left_out):
         stored[name] = Stored(file, theirs)
         kind = stored[name].slices().get_dtype()
         bits = packed and kind == 'U8' and name.endswith(ends)

@@ -8,10 +8,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from agentrl.errors import WeightsError
-from agentrl.models import rotary
 from agentrl.models.config import (
     CONV,
     FULL,
@@ -20,10 +17,10 @@ from agentrl.models.config import (
     SLIDING,
     TransformerConfig,
 )
-from agentrl.weights import bounds, families, lacked
+from agentrl.weights import bounds, families, hf_kinds, hf_rope, lacked
 
 # Fields in which null is a value; in the others it means that they are absent.
-_NULLS = ('num_key_value_heads', 'sliding_window')
+_NULLS = ('num_key_value_heads', 'sliding_window', 'per_layer_config')
 
 
 def parse(fields: Mapping[str, Any], source: str) -> TransformerConfig:
@@ -49,9 +46,10 @@ def parse(fields: Mapping[str, Any], source: str) -> TransformerConfig:
   biases = dict.fromkeys(family.biases, (False, True, None))
   for field, allowed in (families.FIXED | biases | dict(family.fixed)).items():
     if field not in read and fields.get(field) not in allowed:
+      reason = families.REASONS.get(field, '')
       raise WeightsError(
           f'{field} of {source} is {bounds.short(fields[field])}; only'
-          f' {allowed[0]!r} is supported.'
+          f' {allowed[0]!r} is supported{reason}.'
       )
   settings = {
       families.RENAMED.get(field, field): x
@@ -87,9 +85,12 @@ def parse(fields: Mapping[str, Any], source: str) -> TransformerConfig:
   )
   try:
     values |= _layers(family, settings, values['num_layers'], source)
-    values |= _rope(family, settings, SLIDING in values['layer_types'], source)
+    if family.kinds_differ:
+      values |= hf_kinds.read(values, settings, source)
+    slides = SLIDING in values['layer_types']
+    values |= hf_rope.read(family, settings, slides, source)
     config = TransformerConfig(**family.network, **values)
-    check_rotation(config)
+    hf_rope.check(config)
     return config
   # Numbers that contradict each other: a factor of 0, more heads than width.
   except (ValueError, TypeError, ArithmeticError) as error:
@@ -111,19 +112,6 @@ def _adjusted(settings: Mapping[str, Any], source: str) -> int:
   size = unit * -(-int(factor * size) // unit)
   bounds.check('intermediate_size', size, f'block_ff_dim of {source}')
   return size
-
-
-def check_rotation(config: TransformerConfig) -> None:
-  """ValueError unless scaled rotary frequencies are numbers."""
-  if config.rope_scaling is None:
-    return
-  rotation = rotary.make_rotation(
-      config.rotary_dim, config.rope_theta, config.rope_scaling
-  )
-  if not np.all(np.isfinite(rotation.frequencies)) or not np.isfinite(
-      1.0 if rotation.amplitude is None else rotation.amplitude
-  ):
-    raise ValueError(f'{config.rope_scaling} gives no finite frequencies.')
 
 
 def _is_mxfp4(value: Any) -> bool:
@@ -253,15 +241,6 @@ def _mixed_layers(
   return values
 
 
-def _is_divisors(value: Any) -> bool:
-  """True for a list of positive numbers, as many as a head may have."""
-  return (
-      isinstance(value, list)
-      and len(value) <= bounds.MOST_DIMENSIONS
-      and all(bounds.is_real(x) and x > 0 for x in value)
-  )
-
-
 def _listed(
     settings: Mapping[str, Any],
     name: str,
@@ -282,137 +261,6 @@ def _listed(
         f' {count} layers.'
     )
   return entries
-
-
-def _rope(
-    family: families.Family,
-    settings: Mapping[str, Any],
-    slides: bool,
-    source: str,
-) -> dict[str, Any]:
-  """The rotary fields, in the form of transformers 4 or 5."""
-  # Transformers 5 lets the older field win where a file has both.
-  field = 'rope_scaling' if 'rope_scaling' in settings else 'rope_parameters'
-  partial = 'partial_rotary_factor'
-  sliding: Mapping[str, Any] = {}
-  try:
-    parameters: Mapping[str, Any] = {
-        name: value
-        for name, value in _object(settings.get('rope_parameters')).items()
-        if name not in family.unread_rope
-    }
-    if family.local_rope:
-      sliding = _object(parameters.get(SLIDING))
-      parameters = _object(parameters.get(FULL))
-    if field not in settings:
-      parameters = family.rope
-    kind, rope = _rotary_type(_object(settings.get('rope_scaling', parameters)))
-    theta = parameters.get('rope_theta') or settings['rope_theta']
-    theta = rope.pop('rope_theta', theta)
-    part = rope.pop(partial, parameters.get(partial))
-    scaling = _scaling(family, kind, rope, settings)
-    local_kind, local = _rotary_type(sliding)
-    local_theta = settings.get('rope_local_base_freq') or theta
-    local_theta = local.pop('rope_theta', local_theta)
-    if part not in (None, 1) and partial not in family.fields:
-      raise ValueError('only full rotary embeddings are supported')
-    if local_kind != 'default' or local:
-      raise ValueError(f'only {FULL} may be scaled')
-  except ValueError as error:
-    raise WeightsError(
-        f'{field} of {source} is {bounds.short(settings.get(field))}: {error}'
-    ) from error
-  bounds.check('rope_theta', theta, f'rope_theta of {source}')
-  values: dict[str, Any] = dict(rope_theta=float(theta), rope_scaling=scaling)
-  if part is not None:
-    bounds.check(partial, part, f'{partial} of {source}')
-    values[partial] = float(part)
-  if slides and family.local_rope:
-    place = f'rope_local_base_freq of {source}'
-    bounds.check('rope_local_base_freq', local_theta, place)
-    values['rope_local_theta'] = float(local_theta)
-  return values
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-  """A JSON object; an empty one for null."""
-  if value is not None and not isinstance(value, Mapping):
-    raise ValueError(f'{bounds.short(value)} is no object')
-  return value or {}
-
-
-def _rotary_type(fields: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-  """The rotary type that an object describes, and its other fields."""
-  rest = {name: x for name, x in fields.items() if x is not None}
-  older = rest.pop('type', 'default')
-  kind = rest.pop('rope_type', older)
-  if not isinstance(kind, str):
-    raise ValueError(f'rope_type is {bounds.short(kind)}')
-  return families.ROTARY_TYPES.get(kind, kind), rest
-
-
-def _scaling(
-    family: families.Family,
-    kind: str,
-    fields: dict[str, Any],
-    settings: Mapping[str, Any],
-) -> rotary.Scaling | None:
-  """The scaling that an object of rotary fields asks for."""
-  positions = settings['max_position_embeddings']
-  parameters = families.SCALING | dict(family.scaling)
-  unread = family.unread_scaling if kind != 'default' else ()
-  fields = {name: x for name, x in fields.items() if name not in unread}
-  unknown = sorted(fields.keys() - (parameters if kind != 'default' else {}))
-  if unknown:
-    raise ValueError(f'rotary type {kind!r} has no {", ".join(unknown)}')
-  needed = [name for name in family.needed_scaling if name not in fields]
-  if needed:
-    raise ValueError(f'rotary type {kind!r} lacks {", ".join(needed)}')
-  if kind == 'default':
-    return None
-  if kind in rotary.KINDS and kind not in family.scalings:
-    raise ValueError(
-        f'rotary type {kind!r} is not of this family; known:'
-        f' {", ".join(family.scalings)}'
-    )
-  for name, value in fields.items():
-    if name == 'truncate':
-      good = isinstance(value, bool)
-    elif name in ('short_factor', 'long_factor'):
-      good = _is_divisors(value)
-    else:
-      good = bounds.is_real(value) and value >= 0
-    if not good:
-      raise ValueError(f'{name} is {bounds.short(value)}')
-  values = {parameters[name]: value for name, value in fields.items()}
-  # Beside rope_parameters; transformers takes it, were there one in them too.
-  original = settings.get('original_max_position_embeddings')
-  if original is not None:
-    if not bounds.is_whole(original) or original < 1:
-      raise ValueError(
-          f'original_max_position_embeddings is {bounds.short(original)}'
-      )
-    values['original_max_positions'] = original
-  if 'original_max_positions' in rotary.KINDS.get(kind, ()):
-    values.setdefault('original_max_positions', positions)
-    original = values['original_max_positions']
-    if not 1 <= original < 2**31:  # positions are int32
-      raise ValueError(
-          f'original_max_position_embeddings is {bounds.short(original)}'
-      )
-  else:
-    # The model's max_positions take its place.
-    values.pop('original_max_positions', None)
-  if kind == 'yarn':
-    original = values['original_max_positions']
-    values.setdefault('factor', positions / original)
-  elif kind == 'longrope':
-    values.setdefault(
-        'factor', max(1.0, positions / values['original_max_positions'])
-    )
-  elif 'factor' not in values:
-    raise ValueError(f'rotary type {kind!r} needs a factor')
-  return rotary.Scaling(kind, **values)
 
 
 def make(config: TransformerConfig) -> dict[str, Any]:
@@ -447,7 +295,8 @@ def make(config: TransformerConfig) -> dict[str, Any]:
           for theirs, ours in family.biases.items()
       },
       **_layer_fields(config, family),
-      **_rope_fields(config, family),
+      **hf_rope.write(config, family),
+      **(hf_kinds.write(config) if family.kinds_differ else {}),
       **family.written,
   }
   if 'hidden_activation' in family.fixed:
@@ -487,39 +336,4 @@ def _layer_fields(
     fields['no_rope_layers'] = [
         int(x) for x in config.rope_layers or [1] * layers
     ]
-  return fields
-
-
-def _rope_fields(
-    config: TransformerConfig, family: families.Family
-) -> dict[str, Any]:
-  scaling: dict[str, Any] | None = None
-  known = families.SCALING | dict(family.scaling)
-  if config.rope_scaling is not None:
-    kind = config.rope_scaling.kind
-    scaling = {'rope_type': kind} | {
-        theirs: list(value) if isinstance(value, tuple) else value
-        for theirs, ours in known.items()
-        if ours in rotary.KINDS[kind]
-        and (value := getattr(config.rope_scaling, ours)) is not None
-    }
-  base = {'rope_theta': config.rope_theta}
-  full = (scaling or {'rope_type': 'default'}) | base
-  original = 'original_max_position_embeddings'
-  fields: dict[str, Any] = base | {
-      'rope_scaling': scaling,
-      'rope_parameters': full,
-  }
-  if original in family.defaults and scaling is not None:
-    fields[original] = scaling[original]
-  if 'partial_rotary_factor' in family.fields:
-    full['partial_rotary_factor'] = config.partial_rotary_factor
-  if family.local_rope:
-    theta = family.defaults.get('rope_local_base_freq', config.rope_theta)
-    if config.rope_local_theta is not None:
-      theta = config.rope_local_theta
-    local = {'rope_type': 'default', 'rope_theta': theta}
-    if 'rope_local_base_freq' in family.defaults:
-      fields['rope_local_base_freq'] = theta
-    fields['rope_parameters'] = {FULL: full, SLIDING: local}
   return fields

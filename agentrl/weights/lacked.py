@@ -36,6 +36,7 @@ LACKED: Mapping[str, str] = {
     **_lack(
         _UNREAD, 'cwm', 'ernie4_5', 'exaone4', 'flex_olmo', 'glm', 'helium'
     ),
+    **_lack(_UNREAD, 'gemma4_unified', 'gemma4_unified_text'),
     **_lack(_UNREAD, 'hyperclovax', 'mellum', 'ministral', 'olmoe'),
     **_lack(_EXPERT_NAMES, 'mixtral', 'granitemoe'),
     **_lack('experts of attention', 'jetmoe'),
@@ -70,15 +71,8 @@ LACKED: Mapping[str, str] = {
     **_lack(
         'norms with an offset, without a norm of queries and keys', 'gemma'
     ),
-    **_lack('soft-capped logits', 'gemma2', 'vaultgemma'),
-    **_lack('inputs to each layer, caches that layers share', 'gemma3n'),
-    **_lack('inputs to each layer, caches that layers share', 'gemma3n_text'),
-    **_lack('heads of two sizes, caches that layers share', 'gemma4'),
-    **_lack('heads of two sizes, caches that layers share', 'gemma4_text'),
-    **_lack('heads of two sizes, caches that layers share', 'gemma4_unified'),
-    **_lack(
-        'heads of two sizes, caches that layers share', 'gemma4_unified_text'
-    ),
+    **_lack('soft-capped scores of attention', 'gemma2', 'vaultgemma'),
+    **_lack('several states of each token', 'gemma3n', 'gemma3n_text'),
     **_lack("attention to another model's cache", 'gemma4_assistant'),
     **_lack("attention to another model's cache", 'gemma4_unified_assistant'),
     **_lack('an MLP without a gate', 'apertus', 'apertus1p5_text', 'arcee'),

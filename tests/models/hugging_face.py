@@ -277,6 +277,37 @@ def _phi3(fields, rng):
   )
 
 
+def _gemma4(fields, rng):
+  """Layers of two shapes, of which the last may read the keys of others."""
+  count, shared = rng.choice(((1, 0), (2, 0), (4, 0), (4, 1), (5, 2), (6, 2)))
+  kinds = {1: 'F', 2: 'SF', 4: 'SFSF', 5: 'SSFSF', 6: 'SFSFSF'}
+  if count == 4 and rng.random() < 0.3:
+    kinds[4] = 'FFFF'
+  names = dict(S='sliding_attention', F='full_attention')
+  heads = fields['num_attention_heads']
+  if shared:  # transformers runs such models with inputs to their layers alone
+    fields['hidden_size_per_layer_input'] = rng.choice((4, 6))
+  part = rng.choice((0.3, 0.5, 0.7))
+  return dict(
+      num_hidden_layers=count,
+      num_kv_shared_layers=shared,
+      layer_types=[names[x] for x in kinds[count]],
+      num_global_key_value_heads=rng.choice((None, 1, heads)),
+      vocab_size_per_layer_input=61,
+      rope_parameters=dict(
+          full_attention=rng.choice(
+              _scaled(
+                  *(_SCALINGS[1], _SCALINGS[3]),
+                  dict(rope_type='proportional', factor=2.0),
+                  dict(rope_type='proportional', partial_rotary_factor=part),
+                  dict(rope_type='proportional', partial_rotary_factor=0.25),
+              )
+          ),
+          sliding_attention=rng.choice(_scaled(_SCALINGS[0])),
+      ),
+  )
+
+
 # Family -> class of its config, and choices of its fields; a function adds those
 # that hang together.
 FAMILIES = {
@@ -363,6 +394,19 @@ FAMILIES = {
         ),
         _lfm2,
     ),
+    'gemma4_text': (
+        'Gemma4TextConfig',
+        dict(
+            attention_bias=_FLAG,
+            attention_k_eq_v=_FLAG,
+            global_head_dim=[8, 12],
+            sliding_window=[4, 9],
+            use_double_wide_mlp=_FLAG,
+            hidden_size_per_layer_input=[0, 4, 6],
+            final_logit_softcapping=[None, 3.0, 30.0],
+        ),
+        _gemma4,
+    ),
     'gpt_oss': (
         'GptOssConfig',
         dict(
@@ -389,6 +433,7 @@ DEFAULT = {
     'gpt_oss': 'gpt_oss 1',
     'qwen3_5_text': 'qwen3_5_text 1',
     'lfm2': 'lfm2 1',
+    'gemma4_text': 'gemma4_text 1',
 }
 RANDOM = [f'{family} {seed}' for family in FAMILIES for seed in range(10)]
 
@@ -445,18 +490,21 @@ def randomise(model, spread=0.3):
   import torch
 
   model.float().eval()
-  # Gemma adds 1 to the scales of its norms, and Qwen3.5 to those of most.
+  # Gemma 3 adds 1 to the scales of its norms, and Qwen3.5 to those of most.
   family = model.config.model_type
   with torch.no_grad():
     for name, value in model.named_parameters():
       if 'norm' in name:
-        added = 'gemma' in family or (
+        added = 'gemma3' in family or (
             'qwen3_5' in family and 'linear_attn' not in name
         )
         centre = 0.0 if added else 1.0
         value.uniform_(centre - 0.5, centre + 0.5)
       else:
         value.normal_(0, spread)
+    for name, value in model.named_buffers():
+      if name.endswith('layer_scalar'):
+        value.uniform_(0.5, 1.5)
 
 
 def logits(model, tokens):

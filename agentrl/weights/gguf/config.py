@@ -14,7 +14,7 @@ import gguf
 from agentrl.errors import WeightsError
 from agentrl.models import rotary
 from agentrl.models.config import FULL, LINEAR, SLIDING, TransformerConfig
-from agentrl.weights import bounds, families, hf_config, names
+from agentrl.weights import bounds, families, hf_rope, names
 from agentrl.weights.gguf import architectures, metadata, rope
 from agentrl.weights.gguf.architectures import (
     ARCHITECTURES,
@@ -100,7 +100,7 @@ def _config(
       values['num_layers'], values.get('num_experts', 0), str(data.path)
   )
   config = TransformerConfig(**values)
-  hf_config.check_rotation(config)
+  hf_rope.check(config)
   return config
 
 
