@@ -36,6 +36,30 @@ CONFIG = TransformerConfig(
     num_kv_heads=2,
     head_dim=4,
 )
+# All that sets Gemma 4 apart: the last two layers read keys of two others.
+GEMMA4 = dict(
+    family='gemma4_text',
+    num_layers=6,
+    layer_types=['sliding_attention', 'full_attention'] * 3,
+    sliding_window=5,
+    head_dim=8,
+    full_head_dim=12,
+    full_kv_heads=1,
+    full_tied_values=True,
+    kv_shared_layers=2,
+    kv_shared_wide_mlp=True,
+    value_norm=True,
+    attention_multiplier=1.0,
+    layer_inputs=6,
+    layer_scalars=True,
+    logits_softcap=5.0,
+    rope_local_theta=100.0,
+    rope_scaling=dict(kind='proportional', factor=1.0, rotated_part=0.5),
+    qk_norm='head',
+    post_norms=True,
+    scale_embeddings=True,
+    hidden_act='gelu_pytorch_tanh',
+)
 # What sets Gemma 3 and a mixture of experts apart, beside their layers' types.
 GEMMA = dict(
     qk_norm=True,

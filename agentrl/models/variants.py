@@ -178,6 +178,34 @@ def _gemma3(num_layers: int, **sizes: Any) -> TransformerConfig:
   )
 
 
+def _gemma4(
+    num_layers: int, full_every: int, **sizes: Any
+) -> TransformerConfig:
+  return TransformerConfig(
+      family='gemma4_text',
+      vocab_size=262144,
+      num_layers=num_layers,
+      layer_types=tuple(
+          SLIDING if (i + 1) % full_every else FULL for i in range(num_layers)
+      ),
+      head_dim=256,
+      full_head_dim=512,
+      rope_theta=1000000.0,
+      rope_local_theta=10000.0,
+      rope_scaling=Scaling('proportional', factor=1.0, rotated_part=0.25),
+      rms_norm_eps=1e-6,
+      qk_norm=EACH_HEAD,
+      value_norm=True,
+      attention_multiplier=1.0,
+      post_norms=True,
+      scale_embeddings=True,
+      layer_scalars=True,
+      logits_softcap=30.0,
+      hidden_act='gelu_pytorch_tanh',
+      **sizes,
+  )
+
+
 def _mistral(**sizes: Any) -> TransformerConfig:
   sizes = {'family': 'mistral', 'rope_theta': 1000000.0, **sizes}
   return TransformerConfig(num_heads=32, num_kv_heads=8, head_dim=128, **sizes)
@@ -509,6 +537,43 @@ VARIANTS = {
         num_kv_heads=16,
         head_dim=128,
         query_pre_attn_scalar=168,
+    ),
+    'gemma4-e2b': _gemma4(
+        num_layers=35,
+        full_every=5,
+        hidden_size=1536,
+        intermediate_size=6144,
+        num_heads=8,
+        num_kv_heads=1,
+        kv_shared_layers=20,
+        kv_shared_wide_mlp=True,
+        layer_inputs=256,
+        sliding_window=512,
+        max_positions=131072,
+    ),
+    'gemma4-e4b': _gemma4(
+        num_layers=42,
+        full_every=6,
+        hidden_size=2560,
+        intermediate_size=10240,
+        num_heads=8,
+        num_kv_heads=2,
+        kv_shared_layers=18,
+        layer_inputs=256,
+        sliding_window=512,
+        max_positions=131072,
+    ),
+    'gemma4-31b': _gemma4(
+        num_layers=60,
+        full_every=6,
+        hidden_size=5376,
+        intermediate_size=21504,
+        num_heads=32,
+        num_kv_heads=16,
+        full_kv_heads=4,
+        full_tied_values=True,
+        sliding_window=1024,
+        max_positions=262144,
     ),
     'gpt-oss-20b': _gpt_oss(num_layers=24, num_experts=32),
     'gpt-oss-120b': _gpt_oss(num_layers=36, num_experts=128),

@@ -66,7 +66,7 @@ def _full_sizes(
     if settings['attention_k_eq_v'] and heads is not None:
       sizes['num_key_value_heads'] = heads
     return sizes
-  layers = settings[_BY_LAYER] or {}
+  layers = {} if settings[_BY_LAYER] is None else settings[_BY_LAYER]
   if not isinstance(layers, Mapping) or not all(
       isinstance(own, Mapping) and own.keys() <= _SIZES.keys()
       for own in layers.values()

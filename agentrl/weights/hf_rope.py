@@ -167,6 +167,8 @@ def write(config: TransformerConfig, family: families.Family) -> dict[str, Any]:
         if ours in rotary.KINDS[kind]
         and (value := getattr(config.rope_scaling, ours)) is not None
     }
+    if kind == 'proportional' and scaling['factor'] == 1:
+      del scaling['factor']  # transformers divides by one, and warns of it
   base = {'rope_theta': config.rope_theta}
   full = (scaling or {'rope_type': 'default'}) | base
   original = 'original_max_position_embeddings'

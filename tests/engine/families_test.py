@@ -107,6 +107,7 @@ KINDS = {
     'gpt_oss': GPT_OSS,
     'qwen3_5_text': QWEN3_5,
     'lfm2': LFM2,
+    'gemma4_text': tiny.GEMMA4,
 }
 ARCHITECTURES = {
     'olmo3': 'Olmo3ForCausalLM',
@@ -116,6 +117,7 @@ ARCHITECTURES = {
     'gpt_oss': 'GptOssForCausalLM',
     'qwen3_5_text': 'Qwen3_5ForCausalLM',
     'lfm2': 'Lfm2ForCausalLM',
+    'gemma4_text': 'Gemma4ForCausalLM',
     'gemma3_text': 'Gemma3ForCausalLM',
     'qwen3_moe': 'Qwen3MoeForCausalLM',
     'qwen2': 'Qwen2ForCausalLM',
@@ -130,6 +132,7 @@ NAMES = {
     'granite': 'model.layers.0.mlp.up_proj.weight',
     'gpt_oss': 'model.layers.1.mlp.experts.gate_up_proj',
     'lfm2': 'model.layers.2.conv.out_proj.weight',
+    'gemma4_text': 'model.layers.5.self_attn.q_proj.weight',
     'qwen3_5_text': 'model.layers.2.linear_attn.in_proj_qkv.weight',
     'gemma3_text': 'model.layers.2.post_feedforward_layernorm.weight',
     'qwen3_moe': 'model.layers.1.mlp.experts.3.down_proj.weight',
@@ -154,6 +157,11 @@ def find(params, name):
       ),
       'qwen3_5_text': lambda: (
           layers['block_0_of_2']['attention']['in_qkv']['kernel'][1].T
+      ),
+      'gemma4_text': lambda: (
+          params['layers_from_4']['block_1_of_2']['attention']['q']['kernel'][
+              0
+          ].T
       ),
       'gemma3_text': lambda: layers['mlp_post_norm']['scale'][2],
       'qwen3_moe': lambda: layers['mlp']['experts_down'][1, 3].T,
@@ -189,6 +197,7 @@ def score(config, params, ids):
         'gemma3_text',
         'qwen3_moe',
         'qwen3_5_text',
+        'gemma4_text',
         *(
             pytest.param(name, marks=pytest.mark.slow)
             for name in (
@@ -245,11 +254,20 @@ def test_samples_have_the_trainer_s_logprobs(name):
 
 
 @pytest.mark.parametrize(
-    'deterministic', [False, pytest.param(True, marks=pytest.mark.slow)]
+    'name, deterministic',
+    [
+        # Memories that are shared whole or not at all.
+        ('qwen3_5_text', False),
+        pytest.param('qwen3_5_text', True, marks=pytest.mark.slow),
+        # Caches of two sizes, and layers without one.
+        pytest.param('gemma4_text', False, marks=pytest.mark.slow),
+    ],
 )
-def test_memories_are_shared_whole_or_not_at_all(deterministic):
-  """Groups, forks, turns and early ends over few slots, of linear attention."""
-  config = dataclasses.replace(tiny.CONFIG, **QWEN3_5)
+def test_requests_that_share_beginnings_get_their_own_logprobs(
+    name, deterministic
+):
+  """Groups, forks, turns and early ends over few slots."""
+  config = dataclasses.replace(tiny.CONFIG, **KINDS[name])
   rng = np.random.default_rng(0)
   params = draw(config, rng)
   ids = lambda n: rng.integers(0, config.vocab_size, n).tolist()

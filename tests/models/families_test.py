@@ -288,6 +288,43 @@ def test_the_text_part_of_qwen3_5_is_read(tmp_path):
   check_logits(theirs, config, params)
 
 
+def test_the_text_part_of_gemma_4_is_read(tmp_path):
+  torch = pytest.importorskip('torch')
+  transformers = pytest.importorskip('transformers')
+  text = hugging_face.make('gemma4_text 9', pad_token_id=0).config
+  sizes = dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1)
+  torch.manual_seed(0)
+  theirs = transformers.Gemma4ForConditionalGeneration(
+      transformers.Gemma4Config(
+          text_config=text.to_dict(),
+          vision_config=dict(
+              num_attention_heads=2,
+              num_key_value_heads=2,
+              head_dim=8,
+              position_embedding_size=8,
+              **sizes,
+          ),
+          image_token_id=60,
+          tie_word_embeddings=text.tie_word_embeddings,
+      )
+  )
+  hugging_face.randomise(theirs)
+  theirs.save_pretrained(tmp_path)
+  path = tmp_path / 'model.safetensors'
+  saved = safetensors.numpy.load_file(path)
+  for part in ('vision_tower', 'embed_vision'):
+    assert any(name.startswith(f'model.{part}.') for name in saved)
+  # As published: keys and values of layers that read those of others.
+  saved |= {
+      f'model.language_model.layers.5.self_attn.{name}.weight': np.zeros((2, 2))
+      for name in ('k_proj', 'v_proj', 'k_norm')
+  }
+  safetensors.numpy.save_file(saved, path)
+  config, params = hf.load(tmp_path)
+  assert config.kv_shared_layers == 2
+  check_logits(theirs, config, params)
+
+
 def test_transformers_runs_an_exported_gemma_without_sliding_layers(tmp_path):
   theirs = hugging_face.make('gemma3, untied')
   theirs.save_pretrained(tmp_path / 'a')

@@ -384,6 +384,10 @@ PUBLISHED = {  # parameters, as the hub and llama.cpp count them
     'gemma3-1b': 999_885_952,
     'gemma3-4b': 3_880_263_168,
     'gemma3-12b': 11_766_034_176,
+    # Those of transformers, and a number of each layer that it does not count.
+    'gemma4-e2b': 4_628_569_344 + 35,
+    'gemma4-e4b': 7_463_013_376 + 42,
+    'gemma4-31b': 30_697_345_280 + 60,
 }
 
 
@@ -393,7 +397,8 @@ def test_published_sizes(name):
 
 
 def test_a_config_survives_json():
-  for name in ('smollm3-3b', 'gemma3-27b', 'qwen3-30b-a3b', 'tiny-1m'):
+  names = ('smollm3-3b', 'gemma3-27b', 'gemma4-e2b', 'qwen3-30b-a3b', 'tiny-1m')
+  for name in names:
     config = variants.get(name)
     text = json.dumps(dataclasses.asdict(config))
     assert TransformerConfig(**json.loads(text)) == config

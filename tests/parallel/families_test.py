@@ -52,6 +52,7 @@ CONFIGS = {
         logits_scaling=0.5,
     ),
     'HunYuan': dataclasses.replace(tiny.CONFIG, qk_norm=ROTATED),
+    'Gemma 4': dataclasses.replace(tiny.CONFIG, **tiny.GEMMA4),
     'Qwen3.5': dataclasses.replace(
         tiny.CONFIG,
         layer_types=[LINEAR, FULL],

@@ -18,6 +18,16 @@ from agentrl.models.config import (
 )
 from agentrl.weights import families, hf_config, lacked
 
+_GEMMA4_ROPE = dict(
+    full_attention=dict(
+        partial_rotary_factor=0.25,
+        rope_theta=1000000.0,
+        rope_type='proportional',
+    ),
+    sliding_attention=dict(rope_theta=10000.0, rope_type='default'),
+)
+# No full layer of those whose keys others read.
+_LATE = [SLIDING] * 3 + ([SLIDING] * 7 + [FULL]) * 4
 # What the published files say of the network, without what says nothing of it.
 PUBLISHED = {
     'llama3.2-3b': dict(
@@ -157,6 +167,84 @@ PUBLISHED = {
             query_pre_attn_scalar=168,
             rope_scaling=dict(factor=8.0, rope_type='linear'),
             sliding_window=1024,
+        ),
+    ),
+    'gemma4-e2b': dict(
+        model_type='gemma4',
+        tie_word_embeddings=True,
+        text_config=dict(
+            attention_bias=False,
+            attention_k_eq_v=False,
+            enable_moe_block=False,
+            final_logit_softcapping=30.0,
+            global_head_dim=512,
+            head_dim=256,
+            hidden_activation='gelu_pytorch_tanh',
+            hidden_size=1536,
+            hidden_size_per_layer_input=256,
+            intermediate_size=6144,
+            layer_types=([SLIDING] * 4 + [FULL]) * 7,
+            max_position_embeddings=131072,
+            model_type='gemma4_text',
+            num_attention_heads=8,
+            num_global_key_value_heads=None,
+            num_hidden_layers=35,
+            num_key_value_heads=1,
+            num_kv_shared_layers=20,
+            rms_norm_eps=1e-6,
+            rope_parameters=_GEMMA4_ROPE,
+            sliding_window=512,
+            use_bidirectional_attention=None,
+            use_double_wide_mlp=True,
+            vocab_size=262144,
+            vocab_size_per_layer_input=262144,
+        ),
+    ),
+    'gemma4-e4b': dict(
+        model_type='gemma4',
+        text_config=dict(
+            final_logit_softcapping=30.0,
+            hidden_size=2560,
+            intermediate_size=10240,
+            layer_types=([SLIDING] * 5 + [FULL]) * 7,
+            model_type='gemma4_text',
+            num_attention_heads=8,
+            num_hidden_layers=42,
+            num_key_value_heads=2,
+            num_kv_shared_layers=18,
+            use_double_wide_mlp=False,
+        ),
+    ),
+    'gemma4-31b': dict(
+        model_type='gemma4',
+        tie_word_embeddings=True,
+        text_config=dict(
+            attention_bias=False,
+            attention_k_eq_v=True,
+            enable_moe_block=False,
+            final_logit_softcapping=30.0,
+            global_head_dim=512,
+            head_dim=256,
+            hidden_activation='gelu_pytorch_tanh',
+            hidden_size=5376,
+            hidden_size_per_layer_input=0,
+            intermediate_size=21504,
+            layer_types=([SLIDING] * 5 + [FULL]) * 10,
+            max_position_embeddings=262144,
+            model_type='gemma4_text',
+            num_attention_heads=32,
+            num_experts=None,
+            num_global_key_value_heads=4,
+            num_hidden_layers=60,
+            num_key_value_heads=16,
+            num_kv_shared_layers=0,
+            rms_norm_eps=1e-6,
+            rope_parameters=_GEMMA4_ROPE,
+            sliding_window=1024,
+            use_bidirectional_attention='vision',
+            use_double_wide_mlp=False,
+            vocab_size=262144,
+            vocab_size_per_layer_input=262144,
         ),
     ),
     'mistral-nemo-12b': dict(
@@ -568,6 +656,51 @@ def refused(name, changes, message):
             'use_bidirectional_attention',
         ),
         refused('gemma3-1b', dict(hidden_activation='gelu'), "'gelu'; only"),
+        *(
+            refused('gemma4', *case)
+            for case in (
+                (
+                    dict(enable_moe_block=True),
+                    'enable_moe_block .* is True; only False .*both an MLP and',
+                ),
+                (
+                    dict(use_bidirectional_attention='all'),
+                    "use_bidirectional_attention .* is 'all'; only None",
+                ),
+                (
+                    dict(vocab_size_per_layer_input=9),
+                    'vocab_size_per_layer_input of .* is 9; only that',
+                ),
+                (dict(layer_types=[FULL] * 34 + [SLIDING]), "ends in 'sliding"),
+                (
+                    dict(num_kv_shared_layers=35),
+                    'kv_shared_layers=35 must leave one of the 35',
+                ),
+                (
+                    dict(num_kv_shared_layers=32, layer_types=_LATE),
+                    'leaves no layer of type full_attention with',
+                ),
+                (dict(global_head_dim=0), 'head_dim of the full layers of'),
+                (dict(per_layer_config=[]), r'per_layer_config .* is \[\]; it'),
+                (
+                    dict(per_layer_config={'4': dict(head_dim=8)}),
+                    'only one shape of all layers that layer_types calls',
+                ),
+                (
+                    dict(per_layer_config={'4': dict(hidden_size=8)}),
+                    'of objects with some of head_dim, num_key_value_heads',
+                ),
+                (
+                    dict(final_logit_softcapping=0.0),
+                    'final_logit_soft.* is 0.0',
+                ),
+                (dict(rope_scaling=dict(factor=2)), 'rope_scaling of .*only N'),
+                (
+                    dict(use_double_wide_mlp=1),
+                    'use_double_wide_mlp .* is 1; it',
+                ),
+            )
+        ),
         refused(
             'gemma3-1b',
             dict(sliding_window=0),
@@ -671,7 +804,10 @@ def refused(name, changes, message):
     ],
 )
 def test_what_the_decoder_does_not_have_is_refused(name, changes, message):
-  fields = PUBLISHED.get(name) or hf_config.make(variants.get(name))
+  if name == 'gemma4':
+    fields = PUBLISHED['gemma4-e2b']['text_config']
+  else:
+    fields = PUBLISHED.get(name) or hf_config.make(variants.get(name))
   with pytest.raises(WeightsError, match=message):
     parse(fields | changes)
 
