@@ -39,6 +39,12 @@ TARGETS = {
 }
 
 
+def targets_of(layer: stacks.Layer) -> tuple[str, ...]:
+  """The projections of a layer that mix tokens, and may have an adapter."""
+  lacks = 'k' * (not layer.own_keys) + 'v' * (not layer.own_values)
+  return tuple(name for name in TARGETS[layer.mixer] if name not in lacks)
+
+
 def init(lora: Lora, params: Params, key: jax.Array) -> Adapter:
   """A float32 adapter that changes nothing yet: B is 0.
 

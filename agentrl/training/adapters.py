@@ -60,7 +60,7 @@ def check_targets(config: TransformerConfig, lora: Lora) -> None:
         'The model is a mixture of experts, whose MLPs cannot have an adapter;'
         " set model.lora.targets=('q', 'k', 'v', 'o')."
     )
-  own = {x for mixer in config.mixers for x in lora_lib.TARGETS[mixer]}
+  own = {x for layer in config.layers for x in lora_lib.targets_of(layer)}
   alien = [
       name
       for name, block in lora_lib.BLOCKS.items()

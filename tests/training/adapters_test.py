@@ -216,6 +216,12 @@ def test_a_target_of_other_layers_is_refused():
     )
 
 
+def test_values_that_are_keys_have_no_adapter():
+  config = dataclasses.replace(CONFIG, full_tied_values=True)
+  with pytest.raises(ConfigError, match='no projections v: take'):
+    adapters.check_targets(config, Lora(rank=2, targets=('q', 'v')))
+
+
 def changed(**fields):
   fields = {path.replace('__', '.'): value for path, value in fields.items()}
   return set_fields(textcraft_grpo.get_config('tiny'), fields)

@@ -21,6 +21,7 @@ from tests import tiny
 from tests.models import hugging_face
 
 EXPERTS = dataclasses.replace(tiny.CONFIG, **tiny.EXPERTS)
+GEMMA4 = dataclasses.replace(tiny.CONFIG, **tiny.GEMMA4)
 ATTENTION = ('q', 'k', 'v', 'o')
 
 
@@ -41,6 +42,11 @@ def random_adapter(config, lora, seed=0):
         (tiny.CONFIG, Lora(rank=3, alpha=6.0)),
         (tiny.CONFIG, Lora(rank=2, targets=('k', 'down'), rslora=True)),
         (EXPERTS, Lora(rank=2, targets=ATTENTION)),
+        (GEMMA4, Lora(rank=2, targets=('q', 'k', 'v', 'up'))),
+        (
+            GEMMA4,
+            Lora(rank=2, targets=('v',)),
+        ),  # of every second layer, or none
     ],
 )
 def test_an_adapter_comes_back(tmp_path, config, lora):
@@ -196,7 +202,13 @@ def test_adapters_of_matrices_that_share_a_tensor_are_refused(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    'name', [*hugging_face.MODELS, *hugging_face.DEFAULT.values()]
+    'name',
+    # The last has full layers whose keys are their values.
+    [
+        *hugging_face.MODELS,
+        *hugging_face.DEFAULT.values(),
+        'gemma4_text 9',
+    ],
 )
 def test_peft_loads_what_we_write(tmp_path, name):
   oracle = pytest.importorskip('peft', reason='needs peft, the oracle')

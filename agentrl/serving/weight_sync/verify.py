@@ -19,6 +19,8 @@ from agentrl.models.config import ATTENTION, TransformerConfig
 from agentrl.weights import names, shards
 
 _CHECKED_ROWS = 4
+# Numbers that are not trained: a server has them as a buffer, or has none.
+_CONSTANT = 'layer_scalar'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,15 +151,17 @@ def _first_rows(
   It keeps queries, keys and values in one, and finds them there again only where
   the heads make up the width.
   """
-  fused: tuple[str, ...] = ('q_proj', 'k_proj', 'v_proj')
-  if config.num_heads * config.head_dim == config.hidden_size:
-    fused = ()
+  skipped = [_CONSTANT]
+  sizes = {layer.head_dim for layer in config.layers if layer.head_dim}
+  if any(config.num_heads * size != config.hidden_size for size in sizes):
+    skipped += ['q_proj', 'k_proj', 'v_proj']
   rows = {}
   for rank in (1, 2):
     some = [
         entry
         for entry in entries
-        if len(entry.shape) == rank and not any(f in entry.name for f in fused)
+        if len(entry.shape) == rank
+        and not any(part in entry.name for part in skipped)
     ]
     smallest = min(entry.num_bytes for entry in some)
     entry = [entry for entry in some if entry.num_bytes == smallest][-1]
