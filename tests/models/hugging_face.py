@@ -293,7 +293,6 @@ def _gemma4(fields, rng):
       num_kv_shared_layers=shared,
       layer_types=[names[x] for x in kinds[count]],
       num_global_key_value_heads=rng.choice((None, 1, heads)),
-      vocab_size_per_layer_input=61,
       rope_parameters=dict(
           full_attention=rng.choice(
               _scaled(
@@ -474,6 +473,8 @@ def make(name, **others):
   kind, changes = MODELS[name] if name in MODELS else _draw(name)
   # transformers fills rope_parameters in.
   fields = copy.deepcopy(SIZES | dict(pad_token_id=None) | changes | others)
+  if kind == 'Gemma4TextConfig':
+    fields['vocab_size_per_layer_input'] = fields['vocab_size']
   torch.manual_seed(0)
   model = transformers.AutoModelForCausalLM.from_config(
       getattr(transformers, kind)(**fields)

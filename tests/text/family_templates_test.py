@@ -16,6 +16,7 @@ SPECIALS = (
     *(tokenizer_lib.START, tokenizer_lib.END, tokenizer_lib.PAD),
     *('[INST]', '[/INST]', '[SYSTEM_PROMPT]', '[/SYSTEM_PROMPT]', '<eos>'),
     *('<|system|>', '<|user|>', '<|assistant|>', '<|end|>', '<|sep|>', '<bos>'),
+    *('<|turn>', '<turn|>', '<|channel>', '<channel|>'),
 )
 # Mistral's third: the system message moves to the last message of the user.
 MISTRAL_V3 = (
@@ -80,8 +81,28 @@ HUNYUAN = (
     "{% elif m.role == 'user' %}{{ '<|user|>' + m.content + '<|assistant|>' }}"
     '{% else %}{{ m.content }}{% endif %}{% endfor %}'
 )
+# Gemma 4's of the small models begins answers plainly, the other closes a thought
+# before each, which earlier turns do not have.
+GEMMA4 = (
+    "<bos>{% for m in messages %}{{ '<|turn>' + ('model' if m.role =="
+    " 'assistant' else m.role) + '\n' + (m.content.split('<channel|>')[-1] if"
+    " m.role == 'assistant' else m.content) | trim + '<turn|>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|turn>model\n' }}{% endif %}"
+)
+GEMMA4_LARGE = GEMMA4.replace(
+    "'<|turn>model\n' }}", "'<|turn>model\n<|channel>thought\n<channel|>' }}"
+)
 
 READ = {
+    'gemma4': (
+        GEMMA4,
+        (
+            '<bos><|turn>system\nBe brief.<turn|>\n<|turn>user\nhi<turn|>\n'
+            '<|turn>model\n'
+        ),
+        '<turn|>',
+        '\n<|turn>user\nok<turn|>\n<|turn>model\n',
+    ),
     'mistral, version 7': (
         MISTRAL_V7,
         '<bos>[SYSTEM_PROMPT]Be brief.[/SYSTEM_PROMPT][INST]hi[/INST]',
@@ -134,6 +155,7 @@ READ = {
 REFUSED = {
     'mistral, version 3': MISTRAL_V3,
     'hunyuan_v1_dense': HUNYUAN,
+    'gemma4, large': GEMMA4_LARGE,
 }
 
 
