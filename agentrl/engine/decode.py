@@ -3,11 +3,11 @@
 The cache holds one row a slot; a dispatch works on a few slots and on no more
 positions than they use. So each function copies its slots' rows into a compact
 working cache `[B, kv_heads, length, head_dim]`, runs on that, and writes the
-new entries back. What other layers remember (`models.recurrent`) has no positions:
-it is copied whole, and tokens that pad a chunk, or a row that is done, leave it as
-it is. Slots that wait for their next turn cost nothing, active ones
-may lie anywhere, and the number of compiled programs is bounded by the buckets
-of B and length.
+new entries back; layers that read another layer's entries have none. What other
+layers remember (`models.recurrent`) has no positions: it is copied whole, and
+tokens that pad a chunk, or a row that is done, leave it as it is. Slots that wait
+for their next turn cost nothing, active ones may lie anywhere, and the number of
+compiled programs is bounded by the buckets of B and length.
 
 The working cache is donated scratch memory: its content does not matter, but
 memory that the operating system has yet to map is five times slower to fill.
@@ -290,7 +290,7 @@ def _map_layers(
 
 def _length(scratch: KVCache) -> int:
   # Some layer has positions, see the config.
-  keys = next(x for x in scratch if not isinstance(x, Recurrent))[0]
+  keys, _ = next(x for x in scratch if x and not isinstance(x, Recurrent))
   return keys.shape[2]
 
 

@@ -129,13 +129,14 @@ def split(params: Params) -> list[Stack]:
 
   An adapter has none of places without its targets.
   """
-  stacks = []
+  stacks: list[Stack] = []
   for name, tree in params.items():
     run = _RUN.fullmatch(name)
     if run is None:
       continue
     first = int(run[1] or 0)
     places = [(_PLACE.fullmatch(key), key) for key in tree]
+    found: list[tuple[int, int, tuple[str, ...]]]
     found = [(int(m[1]), int(m[2]), (name, key)) for m, key in places if m]
     for place, period, path in found or [(0, 1, (name,))]:
       own = tree if len(path) == 1 else tree[path[1]]

@@ -116,7 +116,7 @@ class Block(nn.Module):
     )
     x = add('attention', x, attended)
     if c.num_experts:
-      mlp: nn.Module = Experts(*parts, name='mlp')
+      mlp = Experts(*parts, name='mlp')
     else:
       mlp = MLP(*parts, self.layer.intermediate_size, name='mlp')
     x = add('mlp', x, mlp(before('mlp', x)))
@@ -300,7 +300,7 @@ class Transformer(nn.Module):
 
   def _scan(self, x, positions, segment_ids, traits, prefix):
     """The states behind the last layer, by the trainer's stacks."""
-    kept: dict[str | None, Fresh] = {}
+    kept = {}  # by kind of layer
     runs = self.config.runs
     for run, scan in zip(runs, self.scans, strict=True):
       own, shape = traits, (-1, run.period)
@@ -334,8 +334,8 @@ class Transformer(nn.Module):
 
   def _loop(self, x, positions, segment_ids, traits, cache, prefix):
     """States and cache behind the last layer, by the engine's layers."""
-    caches: list[Any] = []
-    kept: dict[str | None, Any] = {}
+    caches = []
+    kept = {}  # by kind of layer: what later ones read
     for i, (layer, block) in enumerate(
         zip(self.config.layers, self.layers, strict=True)
     ):
