@@ -17,7 +17,7 @@ from agentrl.parallel import sharding
 
 
 class TokenInputs(nn.Module):
-  """What the layers read of each token beside its state: per-layer embeddings.
+  """Inputs of all layers, of the tokens: per-layer embeddings.
 
   The mean of an embedding of their own and of a projection of the token's.
   """
