@@ -81,14 +81,8 @@ UNRECORDED = (
 # New objects, by count, after which garbage is looked for; Python's are 700.
 _GARBAGE = 10_000
 
-# A file that cannot be written: full, over quota, read-only, forbidden.
-_DISK = (
-    errno.ENOSPC,
-    errno.EDQUOT,
-    errno.EFBIG,
-    errno.EROFS,
-    errno.EACCES,
-)
+# A file that cannot be written or read: these are the user's to mend.
+_DISK = (*workdir.FULL, errno.EACCES)
 
 
 def main(arguments):

@@ -78,6 +78,11 @@ class Setup:
     (arena,) = self.arenas
     return arena
 
+  def claim(self) -> None:
+    """Keeps the run in its workdir, once all of it was checked."""
+    self.session.claim()
+    self.record.begin(self.session.config.mode)
+
 
 @dataclasses.dataclass(frozen=True)
 class Run(Setup):
@@ -119,11 +124,14 @@ def make_setup(
     AgentrlError: something that the user can mend; names the member.
   """
   config = session.config
-  record = RunRecord(
-      session.directory,
-      session.console,
-      writes=session.first,
-      trackers=_make_trackers(session),
+  # Before the checkpoints: it ends once the last of them is complete.
+  record = session.stack.enter_context(
+      RunRecord(
+          session.directory,
+          session.console,
+          writes=session.first,
+          trackers=_make_trackers(session),
+      )
   )
   mesh = meshes.make(config.mesh, packing.LENGTHS)
   checkpoints = session.stack.enter_context(

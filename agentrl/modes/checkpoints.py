@@ -20,7 +20,7 @@ def save(
     loop: the loop's own state, JSON values; has `policy_version`.
     ref_params: of the reference policy, if there is one.
   """
-  run.session.claim()  # a run that does not sample has not yet
+  run.claim()  # a run that does not sample has not yet
   checkpoint_lib.save(
       run.checkpoints,
       state,

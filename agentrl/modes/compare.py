@@ -1,6 +1,5 @@
 """mode='compare': which of two policies, or algorithms, is better."""
 
-import json
 import pathlib
 import time
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from agentrl.evaluation.compare.record import Compared
 from agentrl.evaluation.compare.recorded import Recorded
 from agentrl.evaluation.stats import sample_sizes
 from agentrl.modes import reading
-from agentrl.runtime import workdir as workdir_lib
+from agentrl.runtime import summary, workdir as workdir_lib
 
 _SIZES = (
     ('k', lambda size: str(size.samples)),
@@ -46,15 +45,14 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   directory = workdir_lib.make(workdir)
   comparison = _compare(config)
   paths = _write(directory, comparison)
-  summary = {
+  values = {
       'mode': config.mode,
       'steps': 0,
       'wall_s': time.monotonic() - began,
       'tokens': 0,
       'eval': {},
   }
-  data = json.dumps(summary, indent=2) + '\n'
-  compared.write(directory, 'summary.json', data.encode())
+  summary.write(directory, values)
   comparison_report.show(console, comparison)
   for skipped in comparison.skipped:
     console.print(

@@ -9,7 +9,6 @@ less time at the test would have given, see `evaluation.curves`. `summary.json` 
 import contextlib
 import functools
 import gc
-import json
 import os
 import pathlib
 import sys
@@ -44,9 +43,11 @@ from agentrl.modes.evaluation.opening import Opening, OpenPolicy
 from agentrl.parallel import compile_cache, ranks
 from agentrl.rollout.collect import Play
 from agentrl.rollout.environment import Environment
-from agentrl.runtime import lock, starts, workdir as workdir_lib
+from agentrl.runtime import lock, starts, summary, workdir as workdir_lib
 from agentrl.runtime.event_loop import EventLoop, Interrupted
 from agentrl.types import Episode, Group
+
+_GO_ON = 'The same command plays the episodes that are missing.'
 
 
 def run(config: ConfigDict, workdir: str | None) -> None:
@@ -87,6 +88,8 @@ def run(config: ConfigDict, workdir: str | None) -> None:
       told_lib.keep(told, directory)
       resume.keep(record, directory)
       starts.note(directory)
+      summary.withdraw(directory)
+      stack.push(functools.partial(_leave, directory, record, began))
       for item in evaluated:
         player = Player(loop, console, item.configs[0].rollout)
         played.append(_play(item, environments, panels, player, directory))
@@ -101,16 +104,41 @@ def run(config: ConfigDict, workdir: str | None) -> None:
       if whole.eval.curves:
         _write_curves(directory, all_results, played)
   except Interrupted:
-    print('Stopped. The same command plays the episodes that are missing.')
+    print(f'Stopped. {_GO_ON}')
     sys.exit(130)
   report.show(console, all_results)
   for member in dict.fromkeys(x.partition('/')[2] for x in summaries):
     words = level_lib.beside(summaries, member)
     of = f' of {member}' if member else ''
     console.print(f'On the same tasks{of}: {words}', highlight=False)
-  files = ['summary.json', *(['curves.md'] if whole.eval.curves else [])]
+  files = [summary.FILE, *(['curves.md'] if whole.eval.curves else [])]
   for name in files:
     console.print(f'See {directory / name}', highlight=False, soft_wrap=True)
+
+
+def _leave(
+    directory: pathlib.Path,
+    config: dict[str, Any],
+    began: float,
+    kind: Any,
+    error: BaseException | None,
+    trace: Any,
+) -> None:
+  """Writes the summary of an evaluation that something ends early."""
+  if error is None:
+    return
+  episodes = 0
+  for path in (directory / 'episodes' / 'eval').glob('**/*.jsonl'):
+    episodes += path.read_bytes().count(b'\n')  # a torn line has none
+  values = {
+      'mode': config['mode'],
+      'steps': 0,
+      'wall_s': time.monotonic() - began,
+      'episodes': episodes,
+      'model': config['model']['name'],
+      'eval': {},
+  }
+  summary.leave(directory, error, values, go_on=_GO_ON)
 
 
 class _Played(NamedTuple):
@@ -232,7 +260,7 @@ def _write(
           for row in of_policy
       ),
   )
-  summary = {
+  values = {
       'mode': config['mode'],
       'steps': 0,
       'wall_s': time.monotonic() - began,
@@ -241,8 +269,7 @@ def _write(
       **_summary(played, panels),
       **({'chance': chance} if chance else {}),
   }
-  path = directory / 'summary.json'
-  path.write_text(json.dumps(summary, indent=2) + '\n')
+  summary.write(directory, values)
   (directory / 'evaluation.md').write_text(report.markdown(all_results))
   (directory / 'evaluation.csv').write_text(report.as_csv(all_results))
   results.write(directory, all_results)

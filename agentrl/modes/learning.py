@@ -76,7 +76,7 @@ def start_sampling(run: Run, params: Any, version: int) -> Serving:
       config.sampler,
       session.directory,
   )
-  session.claim()
+  run.claim()
   return serving
 
 

@@ -164,7 +164,7 @@ def learn(
       save(run, state, done, version)
     if stop:
       run.checkpoints.wait()
-      raise Interrupted
+      raise Interrupted(session.loop.asked)
 
   state = supervised.fit(learner, batch, on_update=on_update)
   run.checkpoints.wait()

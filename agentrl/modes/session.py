@@ -132,7 +132,11 @@ def run(
     raise DivergedError(f'{error} {workdir_lib.way_out(directory)}') from error
   except (OSError, AgentrlError) as error:
     if directory.is_dir():
-      raise
+      words = workdir_lib.unwritten(directory, error)
+      # One of a checkpoint that was not written has the way on.
+      if words is None or isinstance(error, CheckpointError):
+        raise
+      raise CheckpointError(words) from error
     raise CheckpointError(
         f'{directory} was deleted while the run wrote to it, and all that it'
         f' had left with it ({error}).'

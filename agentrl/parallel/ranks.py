@@ -139,7 +139,7 @@ def interrupted(loop: EventLoop) -> bool:
 def check(loop: EventLoop) -> None:
   """Raises Interrupted in all processes if one was asked to stop."""
   if interrupted(loop):
-    raise Interrupted
+    raise Interrupted(loop.asked)
 
 
 @contextlib.contextmanager

@@ -18,7 +18,10 @@ KEEP_ALIVE_S = 4.0
 
 
 class Interrupted(Exception):
-  """The user asked to stop (Ctrl-C, SIGTERM, a closed terminal)."""
+  """The user asked to stop (Ctrl-C, SIGTERM, a closed terminal).
+
+  Its text is the signal's name, where this process got it.
+  """
 
 
 class EventLoop:
@@ -32,6 +35,7 @@ class EventLoop:
 
   def __init__(self) -> None:
     self.interrupted = False
+    self.asked = ''  # the name of the first signal
     self._runner = asyncio.Runner()
     self._task: asyncio.Task | None = None
     self._thread = ThreadPoolExecutor(1, thread_name_prefix='beside')
@@ -60,7 +64,7 @@ class EventLoop:
       return self._runner.run(self._watch(coroutine))
     except asyncio.CancelledError:
       if self.interrupted:
-        raise Interrupted from None
+        raise Interrupted(self.asked) from None
       raise
     finally:
       self._task = None
@@ -91,7 +95,7 @@ class EventLoop:
   def check(self) -> None:
     """Raises Interrupted if a signal came."""
     if self.interrupted:
-      raise Interrupted
+      raise Interrupted(self.asked)
 
   def close(self) -> None:
     for number, handler in self._old_handlers.items():
@@ -119,15 +123,13 @@ class EventLoop:
 
   def _on_signal(self, number, frame) -> None:
     del frame
+    name = signal.Signals(number).name
     if self.interrupted:
       if number == signal.SIGHUP:  # kernel and shell each send one
         return
-      raise KeyboardInterrupt
-    self.interrupted = True
-    logging.warning(
-        'Stopping after %s; once more ends it at once.',
-        signal.Signals(number).name,
-    )
+      raise KeyboardInterrupt(f'{name}, after {self.asked or "a signal"}')
+    self.interrupted, self.asked = True, name
+    logging.warning('Stopping after %s; once more ends it at once.', name)
     task = self._task
     if task is not None:
       task.get_loop().call_soon_threadsafe(task.cancel)

@@ -68,13 +68,18 @@ def _this() -> dict[str, Any]:
   now = datetime.datetime.now(datetime.UTC)
   return {
       'time': now.isoformat(timespec='seconds'),
-      'command': shlex.join([*_program(), *sys.argv[1:]]),
+      'command': command(),
       'commit': _commit(shipped.ROOT),
       'python': platform.python_version(),
       'platform': platform.platform(),
       'cpus': os.cpu_count(),
       'packages': dict(_versions(_PACKAGES)),
   }
+
+
+def command() -> str:
+  """The command of this process, as it would be typed."""
+  return shlex.join([*_program(), *sys.argv[1:]])
 
 
 def _program() -> list[str]:

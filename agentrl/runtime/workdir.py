@@ -1,5 +1,6 @@
 """The workdir of a run: where it is, and the files that others find in it."""
 
+import errno
 import json
 import pathlib
 import tempfile
@@ -10,6 +11,8 @@ from agentrl.errors import CheckpointError, ConfigError
 
 CONFIG = 'config.json'
 BEST = 'best'  # beside numbered checkpoints, the number of one of them
+# A file that cannot be written: full, over quota, too large, read-only.
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 # In an exported folder: how the policy was asked.
 EXPORTED = 'agentrl.json'
 
@@ -170,6 +173,28 @@ def way_on(workdir: pathlib.Path) -> str:
   if last is not None:
     return f'The same command continues from the last checkpoint, {last}.'
   return 'There was no checkpoint yet: the same command begins anew.'
+
+
+def unwritten(workdir: pathlib.Path, error: Exception) -> str | None:
+  """The last words of a run whose disk takes no file.
+
+  Args:
+    workdir: of the run.
+    error: that ends it.
+
+  Returns:
+    What failed, what is lost, and the way on; None: it is another error.
+  """
+  cause: BaseException | None = error
+  while cause is not None:
+    if isinstance(cause, OSError) and cause.errno in FULL:
+      return (
+          f'{str(error).rstrip(".")}. The run ends here and loses nothing up to'
+          ' its last checkpoint; later steps are done again. Mend the disk'
+          f' first. {way_on(workdir)}'
+      )
+    cause = cause.__cause__
+  return None
 
 
 def way_out(workdir: pathlib.Path) -> str:

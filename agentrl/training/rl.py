@@ -261,7 +261,11 @@ def train(
       skips = int(metrics['train/skips_in_row'])
       programs_lib.check_skips(skips)
       if worthy or loop.step % save_every == 0 or loop.step == num_steps:
-        hooks.save(state, loop)
+        try:
+          hooks.save(state, loop)
+        except KeyboardInterrupt:
+          complete = False  # a second save would meet the half of this one
+          raise
         saved = loop.step
   finally:
     if complete and saved != loop.step:

@@ -1,11 +1,10 @@
 """The counts and evaluations of a run: its metrics, and its summary."""
 
 import contextlib
-import json
 import pathlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import rich.console
@@ -15,7 +14,7 @@ from agentrl.data import episodes
 from agentrl.errors import CheckpointError
 from agentrl.evaluation import evaluate
 from agentrl.evaluation.chance import level
-from agentrl.runtime import workdir as workdir_lib
+from agentrl.runtime import summary as summary_lib
 from agentrl.schedules import SAMPLED_TOKENS
 from agentrl.trackers import Tracker
 from agentrl.training import system
@@ -23,13 +22,13 @@ from agentrl.training.rl import RlStep
 
 # Panels, as summary.json and metrics call their evaluations.
 WHOLE, SMALL = 'eval', 'eval_small'
-_SUMMARY = 'summary.json'
 
 
 class RunRecord:
   """Lines of `metrics.jsonl`, totals and evaluations of a run.
 
-  Every process of several counts; process 0 writes.
+  Every process of several counts; process 0 writes. As a context manager it
+  leaves a summary also of a run that ends early.
 
   Attributes:
     began: when this process began to count seconds, by `time.monotonic`.
@@ -56,6 +55,8 @@ class RunRecord:
     self._trackers = dict(trackers or {})
     self.began = time.monotonic()
     self._wall_s = 0.0
+    self._mode: str | None = None  # of a run that has begun and has not ended
+    self._steps = 0  # recorded, those of earlier processes included
     self._tokens = 0.0
     self._sampled_tokens = 0.0  # in rl steps
     self._compile_wait_s = 0.0  # in steps
@@ -66,6 +67,23 @@ class RunRecord:
         SMALL: {},
     }
     self._writer: metrics_lib.Writer | None = None
+
+  def begin(self, mode: str) -> None:
+    """Notes that the run has begun: its end will be summarised."""
+    if self._mode is None and self._writes:
+      summary_lib.withdraw(self._directory)
+    self._mode = mode
+
+  def __enter__(self) -> Self:
+    return self
+
+  def __exit__(
+      self, kind: Any, error: BaseException | None, trace: Any
+  ) -> None:
+    if error is not None and self._mode is not None and self._writes:
+      summary_lib.leave(
+          self._directory, error, self._summary(self._mode, self._steps)
+      )
 
   @property
   def trackers(self) -> Sequence[Tracker]:
@@ -126,6 +144,7 @@ class RunRecord:
       summary = self._evals[panel][name]
       values = {**values, **evaluate.as_metrics(summary, f'{panel}_{name}')}
     self._writer.write(step, {**values, **system.memory()})
+    self._steps = step + 1
 
   def write_step(
       self,
@@ -254,6 +273,7 @@ class RunRecord:
     Returns:
       The number of lines of metrics.
     """
+    self._steps = step
     if not self._writes:
       return 0
     episodes.discard_from(self._directory / 'episodes' / 'train', step)
@@ -308,19 +328,17 @@ class RunRecord:
     Raises:
       CheckpointError: the summary cannot be read.
     """
-    path = self._directory / _SUMMARY
-    if not path.exists():
-      return {}
     try:
-      summary = workdir_lib.read_record(path)
+      summary = summary_lib.read(self._directory)
     except CheckpointError as error:
       raise CheckpointError(
           f'{error} Remove it: the run goes on without its last evaluation.'
       ) from error
-    if summary['steps'] < step:
+    if summary.get('steps', 0) < step:
       return {}  # it went on: its next checkpoint had them
-    if summary['steps'] > step and self._writes:
-      path.replace(path.with_name(f'{_SUMMARY}.discarded'))
+    if summary.get('steps', 0) > step and self._writes:
+      path = self._directory / summary_lib.FILE
+      path.replace(path.with_name(f'{path.name}.discarded'))
     return {
         panel: {
             name: entry
@@ -343,28 +361,9 @@ class RunRecord:
     """Writes `summary.json` and prints where it is."""
     if not self._writes:
       return
-    summary = {
-        'mode': mode,
-        'steps': steps,
-        'wall_s': self._elapsed(),
-        'tokens': int(self._tokens),
-        'sampled_tokens': int(self._sampled_tokens),
-        'compile_wait_s': self._compile_wait_s,
-        'programs': int(self._programs),
-        **values,
-        **{name: x for name, x in self._evals.items() if x or name == WHOLE},
-        **{
-            name.replace(WHOLE, 'chance', 1): x
-            for name, x in self._chance.items()
-            if x
-        },
-        'links': {name: t.link for name, t in self._trackers.items()},
-    }
-    path = self._directory / _SUMMARY
-    # At once: a run that goes on reads its evaluations there.
-    partial = path.with_name(f'{_SUMMARY}.new')
-    partial.write_text(json.dumps(summary, indent=2) + '\n')
-    partial.replace(path)
+    summary = {**self._summary(mode, steps), **values}
+    path = summary_lib.write(self._directory, summary)
+    self._mode = None
     place, start = self._directory, f'{shipped.command()} --config=configs'
     for line in (
         *_chance_lines(self._chance[WHOLE]),
@@ -376,6 +375,35 @@ class RunRecord:
         ),
     ):
       self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+  def _summary(self, mode: str, steps: int) -> dict[str, Any]:
+    """How far the run has come: counts, evaluations, random actions."""
+    return {
+        'mode': mode,
+        'steps': steps,
+        'wall_s': self._elapsed(),
+        'episodes': self._episodes(),
+        'tokens': int(self._tokens),
+        'sampled_tokens': int(self._sampled_tokens),
+        'compile_wait_s': self._compile_wait_s,
+        'programs': int(self._programs),
+        **{name: x for name, x in self._evals.items() if x or name == WHOLE},
+        **{
+            name.replace(WHOLE, 'chance', 1): x
+            for name, x in self._chance.items()
+            if x
+        },
+        'links': {name: t.link for name, t in self._trackers.items()},
+    }
+
+  def _episodes(self) -> int:
+    """Episodes of the recorded steps, those of earlier processes included."""
+    count = 0.0
+    # Where the disk was full, the last line is torn.
+    with contextlib.suppress(OSError, ValueError):
+      for line in self.lines():
+        count += line.get('rollout/episodes', 0.0)
+    return int(count)
 
   def _elapsed(self) -> float:
     """Seconds of the whole run, earlier processes included."""

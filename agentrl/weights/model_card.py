@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from agentrl.models.config import TransformerConfig
-from agentrl.runtime import workdir as workdir_lib
+from agentrl.runtime import summary as summary_lib
 
 # Sections of the run's config that determined the weights. The others (keys,
 # servers, folders, devices) belong to the machine that it ran on.
@@ -82,12 +82,10 @@ def evaluations(
     of_this = {'before' if step == 1 else f'round_{step - 1}'}
   else:
     of_this = {f'step_{step}' if step else 'before'}
-  path = workdir / 'summary.json'
-  if path.exists():
-    summary = workdir_lib.read_record(path)
-    if summary['steps'] == step:  # the run ended here
-      summaries |= summary['eval']
-      of_this.add('after')
+  found = summary_lib.read(workdir)
+  if found and found['steps'] == step:  # the run ended here
+    summaries |= found['eval']
+    of_this.add('after')
   return [
       PastEvaluation(name, summary, name in of_this)
       for name, summary in summaries.items()

@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from agentrl.runtime import supervisor
+from agentrl.runtime import summary, supervisor
 
 ROOT = pathlib.Path(__file__).parents[2]
 _SHM = pathlib.Path('/dev/shm')
@@ -190,11 +190,11 @@ def problems_of_record(
     lost = again.read_text().splitlines()
     if len(lost) > discards:
       yield f'{len(lost)} steps were done again, for at most {discards}'
-  if not (directory / 'summary.json').exists():
-    yield 'there is no summary.json'
-  elif lines_of_summary(directory) != steps:
-    yield f'summary.json tells of {lines_of_summary(directory)} steps'
-
-
-def lines_of_summary(directory: pathlib.Path) -> int:
-  return json.loads((directory / 'summary.json').read_text())['steps']
+  found = summary.read(directory)
+  if not found:
+    yield f'there is no {summary.FILE}'
+  elif not summary.finished(found) or found['steps'] != steps:
+    yield (
+        f'{summary.FILE} tells of {found["steps"]} steps, and of a run that is'
+        f' {found.get("status", summary.FINISHED)}'
+    )

@@ -11,7 +11,7 @@ from typing import Any
 
 from agentrl.config import resume
 from agentrl.errors import ConfigError
-from agentrl.runtime import workdir as workdir_lib
+from agentrl.runtime import summary, workdir as workdir_lib
 from experiments.sweeps.cells import Cell
 
 _FILE = 'sweep.json'
@@ -94,14 +94,13 @@ def check(
 
 def finished(workdir: pathlib.Path, record: Mapping[str, Any]) -> bool:
   """True if the run there reached the end of this config."""
-  try:
-    summary = json.loads((workdir / 'summary.json').read_text())
-  except FileNotFoundError:
+  values = summary.read(workdir)
+  if not summary.finished(values):
     return False
   tokens = record.get('num_tokens', 0)
   return (
-      summary['steps'] >= record.get('num_steps', 0)
-      or 0 < tokens <= summary['sampled_tokens']
+      values['steps'] >= record.get('num_steps', 0)
+      or 0 < tokens <= values['sampled_tokens']
   )
 
 

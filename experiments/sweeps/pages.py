@@ -19,7 +19,7 @@ from agentrl.config.build import MIXTURE
 from agentrl.errors import ConfigError
 from agentrl.evaluation.compare.comparison import Values
 from agentrl.evaluation.studies import arms
-from agentrl.runtime import workdir as workdir_lib
+from agentrl.runtime import summary, workdir as workdir_lib
 from experiments.sweeps import folder, results
 from experiments.sweeps.cells import Cell
 from experiments.sweeps.results import Run
@@ -82,7 +82,7 @@ def write(
   record = {
       'overrides': dict(cell.overrides),
       'config': config,
-      'summary': json.loads((workdir / 'summary.json').read_text()),
+      'summary': summary.read(workdir),
       'metrics': [
           {name: _rounded(line[name]) for name in columns if name in line}
           for line in metrics_lib.read(workdir / 'metrics.jsonl')

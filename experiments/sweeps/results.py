@@ -6,7 +6,6 @@ environment is compared with nothing else.
 
 import dataclasses
 import functools
-import json
 import pathlib
 import statistics
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from agentrl.evaluation.chance.level import KINDS
 from agentrl.evaluation.compare.comparison import Values
 from agentrl.evaluation.stats import intervals
 from agentrl.evaluation.stats.intervals import Interval
+from agentrl.runtime import summary as summary_lib
 from agentrl.types import Episode
 from experiments.sweeps import folder
 from experiments.sweeps.cells import Cell
@@ -155,7 +155,7 @@ def read(out: pathlib.Path) -> Iterator[Run]:
     yield from of_members(
         cell,
         config,
-        json.loads((workdir / 'summary.json').read_text()),
+        summary_lib.read(workdir),
         list(metrics_lib.read(workdir / 'metrics.jsonl')),
         functools.partial(played, workdir),
     )

@@ -11,9 +11,9 @@ from typing import Any
 
 from agentrl.data import episodes as episodes_lib
 from agentrl.errors import ConfigError
-from agentrl.evaluation.workdirs import run_config, run_facts
+from agentrl.evaluation.workdirs import run_facts
 from agentrl.rollout import seeds
-from agentrl.runtime import workdir as workdir_lib
+from agentrl.runtime import summary as summary_lib, workdir as workdir_lib
 from agentrl.types import ENV_ERROR, TERMINATED, Episode, Turn
 from experiments.sweeps import results
 
@@ -38,7 +38,7 @@ def _write(record: Mapping[str, Any], folder: pathlib.Path) -> pathlib.Path:
   folder.mkdir(parents=True)
   config, summary = record['config'], record['summary']
   (folder / workdir_lib.CONFIG).write_text(json.dumps(config))
-  (folder / run_config.SUMMARY).write_text(json.dumps(summary))
+  summary_lib.write(folder, summary)
   lines = [dict(line) for line in record['metrics']]
   if lines:  # pages did not always keep it
     lines[0] = _before(summary) | lines[0]

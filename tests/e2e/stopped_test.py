@@ -1,21 +1,26 @@
 """Runs that end before their last step: what they leave, and the way on."""
 
+import contextlib
 import shutil
 import signal
 import subprocess
+import time
 
 import pytest
 
 from agentrl.data import episodes as episodes_lib
+from agentrl.evaluation.workdirs import run_facts
 from agentrl.runtime import workdir as workdir_lib
 from tests.e2e.running import (
     QUICKSTART,
     ROOT,
     SMALL,
     command,
+    finish,
     launch,
     lines,
     start,
+    summary_of,
     wait_for,
 )
 
@@ -64,7 +69,99 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path):
   said, _ = process.communicate(timeout=400)
   assert process.returncode == 130 and 'same command' in said
   saved = int(workdir_lib.last_checkpoint(tmp_path).name)
-  assert saved == len(lines(metrics)) >= 1
+  history = lines(metrics)
+  assert saved == len(history) >= 1
+  played = sum(line['rollout/episodes'] for line in history)
+  found = summary_of(tmp_path)
+  assert (found['status'], found['reason']) == ('stopped', 'SIGINT')
+  assert (found['steps'], found['checkpoint']) == (saved, saved)
+  assert found['episodes'] == played and found['tokens'] > played
+  assert f'{tmp_path}/checkpoints/{saved}' in found['go_on']
+  assert 'launch.py' in found['command'] and seldom in found['command']
+  facts = run_facts.read(tmp_path.parent, tmp_path.name)
+  assert (facts.status, facts.reason, facts.steps) == (
+      'stopped',
+      'SIGINT',
+      saved,
+  )
+
+  flags = (*FLAGS, seldom, f'--config.num_steps={saved + 1}')
+  finish(tmp_path, *flags, config=QUICKSTART)
+  last = lines(metrics)[saved]['rollout/episodes']
+  found = summary_of(tmp_path)
+  assert (found['status'], found['steps']) == ('finished', saved + 1)
+  assert found['episodes'] == played + last and 'reason' not in found
+
+
+def test_two_signals_end_at_once_and_say_so(tmp_path):
+  process = start(tmp_path, *FLAGS, config=QUICKSTART)
+  metrics = tmp_path / 'metrics.jsonl'
+  wait_for(lambda: metrics.exists() and metrics.read_text(), process)
+  # Two of one kind that nobody has received yet are one.
+  process.send_signal(signal.SIGINT)
+  process.send_signal(signal.SIGTERM)
+  process.communicate(timeout=400)
+  assert process.returncode
+  found = summary_of(tmp_path)
+  assert found['status'] == 'stopped' and found['steps'] >= 1
+  assert found['reason'] in ('SIGTERM, after SIGINT', 'SIGINT, after SIGTERM')
+  assert 'same command' in found['go_on']
+
+
+@contextlib.contextmanager
+def disk(directory, megabytes):
+  """A disk of this size, where this user may mount one."""
+  directory.mkdir()
+  size = f'size={megabytes}m'
+  mount = ['mount', '-t', 'tmpfs', '-o', size, 'none', str(directory)]
+  try:
+    subprocess.run(mount, check=True, capture_output=True)
+  except (OSError, subprocess.CalledProcessError):
+    pytest.skip('mounting is not permitted')
+  try:
+    yield
+  finally:
+    subprocess.run(['umount', '-l', str(directory)], check=True)
+
+
+def test_a_full_disk_ends_a_run_by_name_and_it_goes_on_once_there_is_room(
+    tmp_path,
+):
+  place = tmp_path / 'disk'
+  workdir = place / 'run'
+  flags = (*FLAGS, '--config.checkpoint.every=1')
+  with disk(place, 64):
+    process = subprocess.Popen(
+        command(workdir, *flags, config=QUICKSTART),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+    wait_for((workdir / 'checkpoints' / '1').exists, process)
+    filler = place / 'filler'
+    with contextlib.suppress(OSError), filler.open('wb', buffering=0) as file:
+      while process.poll() is None:
+        if not file.write(bytes(2**12)):
+          time.sleep(0.05)
+    _, said = process.communicate(timeout=400)
+    assert process.returncode == 2, said
+    last = said.strip().splitlines()[-1]
+    assert last.startswith('CheckpointError: '), said
+    assert 'No space left on device' in last and 'same command' in last
+    assert 'Traceback' not in said
+    saved = int(workdir_lib.last_checkpoint(workdir).name)
+    assert saved >= 1
+
+    filler.unlink()
+    more = f'--config.num_steps={saved + 1}'
+    finish(workdir, *flags, more, config=QUICKSTART)
+    history = lines(workdir / 'metrics.jsonl')
+    assert [line['step'] for line in history] == list(range(saved + 1))
+    found = summary_of(workdir)
+    assert (found['status'], found['steps']) == ('finished', saved + 1)
+    episodes = sum(line['rollout/episodes'] for line in history)
+    assert found['episodes'] == episodes
 
 
 def test_a_run_that_diverges_stops_with_what_is_good(tmp_path):
@@ -91,6 +188,11 @@ def test_a_run_that_diverges_stops_with_what_is_good(tmp_path):
   skipped = [line['step'] for line in history if line['train/skipped']]
   found = sorted((tmp_path / 'diverged').iterdir())
   assert [int(path.stem) for path in found] == skipped
+  summary = summary_of(tmp_path)
+  assert summary['status'] == 'failed' and summary['steps'] == len(history)
+  assert summary['reason'].startswith('DivergedError: ')
+  assert summary['checkpoint'] == len(history)
+  assert 'lower learning rate' in summary['go_on']
   assert all(e.tokens for path in found for e in episodes_lib.read(path))
 
   # The way out that the message names.

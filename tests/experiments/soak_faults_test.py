@@ -77,6 +77,11 @@ def end_without_a_summary(record):
   (record / 'summary.json').unlink()
 
 
+def end_early(record):
+  values = {'status': 'failed', 'steps': STEPS}
+  (record / 'summary.json').write_text(json.dumps(values))
+
+
 @pytest.mark.parametrize(
     'harm, complaint',
     [
@@ -87,6 +92,7 @@ def end_without_a_summary(record):
         (lose_episodes, '000002.jsonl'),
         (double_an_episode, '2 times'),
         (end_without_a_summary, 'no summary.json'),
+        (end_early, 'that is failed'),
     ],
 )
 def test_what_is_wrong_with_a_record_is_told(record, harm, complaint):

@@ -28,7 +28,8 @@ from agentrl.evaluation.curves import curves
 from agentrl.evaluation.curves.curves import Curves
 from agentrl.modes import evaluate, reading
 from agentrl.modes.evaluation import policies
-from agentrl.runtime import lock, starts
+from agentrl.runtime import lock, starts, summary as summary_lib
+from agentrl.runtime.event_loop import Interrupted
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.weights import fingerprint, hf, model_card
 from configs import evaluate as config_lib, textcraft_grpo
@@ -168,6 +169,34 @@ def test_an_evaluation_leaves_its_results(whole):
     [of_env] = summary['eval']['expert'][panel.env].values()
     assert of_env['mean'] == pytest.approx(share) and of_env['n'] == 6
   assert found.rows[-1].success.mean == 1.0  # GoToRedBall
+
+
+@pytest.mark.parametrize(
+    'error, status',
+    [(Interrupted('SIGTERM'), 'stopped'), (EnvError('x'), 'failed')],
+)
+def test_an_interrupted_evaluation_says_how_far_it_came(
+    whole, tmp_path, monkeypatch, error, status
+):
+  path = tmp_path / 'run'
+  play = evaluate.Player.play
+
+  def fail_on_the_second(self, panel, *args, **how):
+    if panel.env == 'babyai':
+      raise error
+    return play(self, panel, *args, **how)
+
+  monkeypatch.setattr(evaluate.Player, 'play', fail_on_the_second)
+  wanted = small('expert', 'textcraft;babyai', samples=2)
+  with pytest.raises((SystemExit, EnvError)):
+    evaluate.run(wanted, str(path))
+  found = summary_lib.read(path)
+  assert (found['status'], found['episodes']) == (status, 6)
+  assert found['mode'] == 'evaluate' and 'episodes that are' in found['go_on']
+  monkeypatch.undo()
+  evaluate.run(wanted, str(path))
+  assert summary_lib.finished(summary_lib.read(path))
+  assert summary_lib.read(path)['eval'] == summary_lib.read(whole)['eval']
 
 
 @pytest.mark.parametrize('keep', [0.0, 0.6])

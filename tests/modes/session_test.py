@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime
+import errno
 import pathlib
 import types
 
@@ -11,7 +12,12 @@ import pytest
 from agentrl.config import record, resume
 from agentrl.config.modes import Sft
 from agentrl.config.sections import Data
-from agentrl.errors import CheckpointError, ConfigError, DivergedError
+from agentrl.errors import (
+    CheckpointError,
+    ConfigError,
+    DataError,
+    DivergedError,
+)
 from agentrl.modes import session as session_lib
 from agentrl.rollout import seeds
 from agentrl.rollout.options import AgentOptions
@@ -184,4 +190,25 @@ def test_other_errors_are_left_as_they_are(start):
     raise ConfigError('Of the mode.')
 
   with pytest.raises(ConfigError, match='^Of the mode.$'):
+    start(mode)
+
+
+@pytest.mark.parametrize('wrapped', [False, True])
+def test_a_disk_that_takes_no_file_is_said_with_what_is_lost(start, wrapped):
+  def mode(session):
+    save(session, 3)
+    error = OSError(errno.ENOSPC, 'No space left on device', '/run/metrics')
+    if wrapped:
+      raise DataError('Cannot write episodes: it is full.') from error
+    raise error
+
+  said = (
+      'loses nothing up to its last checkpoint; later steps are done again.'
+      ' Mend the disk first. The same command continues from'
+      ' .*/run/checkpoints/3'
+  )
+  start_of = (
+      'Cannot write episodes: it is full. The' if wrapped else ".*'/run/m"
+  )
+  with pytest.raises(CheckpointError, match=f'^{start_of}.*{said}'):
     start(mode)

@@ -50,7 +50,7 @@ def test_what_stops_one_process_stops_all(monkeypatch, error):
 
 def test_any_process_may_be_asked_to_stop(monkeypatch):
   class Host:
-    interrupted = False
+    interrupted, asked = False, 'SIGTERM'
 
   host = Host()
   ranks.check(host)

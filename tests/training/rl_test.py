@@ -316,6 +316,14 @@ def test_a_save_that_fails_ends_the_run_and_leaves_the_older_one():
   assert_same_run(Run(disk=run.disk, lines=run.lines).go(), uninterrupted())
 
 
+def test_a_save_that_a_second_signal_cuts_short_is_not_begun_again():
+  run = Run(fails={('save', 4): KeyboardInterrupt()})
+  with pytest.raises(KeyboardInterrupt):
+    run.go()
+  assert run.calls.count(('save', 4)) == 1 and sorted(run.disk) == [0, 2]
+  assert_same_run(Run(disk=run.disk, lines=run.lines).go(), uninterrupted())
+
+
 def test_a_gradient_that_is_not_finite_changes_nothing_and_is_counted():
   run = Run(num_steps=3, save_every=1)
   run.poisoned = {1}

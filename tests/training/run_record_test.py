@@ -9,6 +9,8 @@ import pytest
 import rich.console
 
 from agentrl.data import episodes as episodes_lib
+from agentrl.errors import EnvError
+from agentrl.runtime import summary as summary_lib
 from agentrl.training import policy_update
 from agentrl.training.rl import RlStep
 from agentrl.training.run_record import RunRecord
@@ -171,8 +173,10 @@ def test_a_run_goes_on_with_its_counts_and_evaluations(
   assert summary.pop('wall_s') > state['totals']['wall_s']
   assert summary.pop('tokens') >= 8
   assert summary == {
+      'status': 'finished',
       'mode': 'train',
       'steps': 3,
+      'episodes': 0,  # these metrics count none
       'updates': 9,
       'sampled_tokens': 15,
       'compile_wait_s': 7.5,  # of both processes
@@ -180,6 +184,42 @@ def test_a_run_goes_on_with_its_counts_and_evaluations(
       'eval': {'before': SUMMARY},
       'links': {},
   }
+
+
+def test_a_run_that_ends_early_leaves_how_far_it_came(
+    make_record, stack, tmp_path
+):
+  record = make_record()
+  with pytest.raises(EnvError), record:
+    open_record(record, stack)
+    record.begin('train')
+    for step in range(2):
+      values = {'rollout/episodes': 4.0, 'rollout/completion_tokens': 5.0}
+      record.write_step(made(step), values, tokens=False, shaped=False)
+    record.add_evaluation('before', SUMMARY)
+    stack.close()
+    with (tmp_path / 'metrics.jsonl').open('a') as file:
+      file.write('{"step": 2, "roll')  # here the disk was full
+    raise EnvError('down')
+  found = summary_lib.read(tmp_path)
+  assert (found['status'], found['reason']) == ('failed', 'EnvError: down')
+  assert (found['steps'], found['episodes']) == (2, 8)
+  assert found['sampled_tokens'] == 10 and found['checkpoint'] is None
+  assert found['eval'] == {'before': SUMMARY}
+
+  # Refused before it begins, the next process leaves what it has found.
+  with pytest.raises(EnvError), make_record():
+    raise EnvError('refused')
+  assert summary_lib.read(tmp_path) == found
+  again = make_record()
+  assert again.summarised(2)['eval'] == {'before': SUMMARY}
+  with again:
+    again.begin('train')
+    assert not summary_lib.read(tmp_path)  # it goes on
+  with pytest.raises(KeyboardInterrupt), make_record(writes=False) as other:
+    other.begin('train')
+    raise KeyboardInterrupt
+  assert not summary_lib.read(tmp_path)
 
 
 def test_lines_of_a_run_without_a_checkpoint_are_set_aside(

@@ -13,9 +13,8 @@ import msgspec
 
 from agentrl.errors import DataError
 from agentrl.evaluation.workdirs import files, folders
-from agentrl.runtime import workdir
+from agentrl.runtime import summary as summary_lib, workdir
 
-SUMMARY = 'summary.json'
 _MOST_BYTES = 2**22  # of either file; runs write some kB
 
 
@@ -50,6 +49,8 @@ class _Summary(msgspec.Struct):
   """The fields of a summary that pages read."""
 
   mode: str | None = None
+  status: str | None = None
+  reason: str | None = None
   steps: int | None = None
   wall_s: float | None = None
   eval: dict[str, Any] = {}
@@ -72,12 +73,12 @@ def _config(run: pathlib.Path, stamp: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def summary(run: pathlib.Path) -> dict[str, Any]:
-  """The summary of a run; {} where it has none (yet).
+  """The summary of a run; {} where it has none (yet); see `runtime.summary`.
 
   Raises:
     DataError: it is damaged; names the field.
   """
-  return _read(run / SUMMARY, _Summary)
+  return _read(run / summary_lib.FILE, _Summary)
 
 
 def known(read, run: pathlib.Path) -> dict[str, Any]:

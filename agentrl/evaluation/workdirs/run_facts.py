@@ -24,7 +24,7 @@ from agentrl.evaluation.workdirs import (
     metric_lines,
     run_config,
 )
-from agentrl.runtime import lock, workdir
+from agentrl.runtime import lock, summary as summary_lib, workdir
 
 METRICS = 'metrics.jsonl'
 WARMSTART = 'warmstart.jsonl'
@@ -32,7 +32,7 @@ WARMSTART = 'warmstart.jsonl'
 _WRITTEN = (
     workdir.CONFIG,
     METRICS,
-    run_config.SUMMARY,
+    summary_lib.FILE,
     WARMSTART,
     store.FILE,
     results_lib.FILE,
@@ -60,7 +60,9 @@ class Facts:
 
   Attributes:
     run: path relative to the folder of all.
-    status: 'live', 'finished' or 'stopped': ended without a summary.
+    status: 'live', 'finished', 'stopped' (by a signal, or killed: there is no
+      summary) or 'failed' (by an error).
+    reason: what ended a run early; None: that is not known.
     mode: of its config; None: not known, as are the next ones.
     env: names of its environments.
     model: name of its model; of an evaluation, those of its policies.
@@ -72,7 +74,7 @@ class Facts:
       `/MEMBER` in a mixture) or by policy.
     started: seconds since 1970, as `updated`.
     updated: when its files were last written.
-    wall_s: seconds that it took; of one that has no summary, from its start to
+    wall_s: seconds that it took; of one without a summary, from its start to
       its last record.
     chance: success of random actions and the expert on the run's panel, by
       kind, in a mixture by `KIND/MEMBER`.
@@ -95,6 +97,7 @@ class Facts:
   wall_s: float | None
   chance: Mapping[str, Rate] = dataclasses.field(default_factory=dict)
   compares: tuple[str, ...] = ()
+  reason: str | None = None
 
 
 def read(root: pathlib.Path, run: str) -> Facts:
@@ -121,13 +124,15 @@ def _read(
   # Of most runs most files are missing: a look at all of them is one at each.
   written = {name: at for name, at, _ in folders.stamp_of(folder, _WRITTEN)}
   evaluation = _evaluation(folder) if results_lib.FILE in written else None
-  chance = _rates(summary.get('chance')) if summary else _chance(folder)
   first: Mapping[str, Any] = {}
   last: Mapping[str, Any] = {}
   late: list[Mapping[str, Any]] = []
-  if live or not summary:
-    first, last, late = _ends(folder / METRICS)
+  if live:
     summary = {}  # of an earlier process, which the run has gone beyond
+  finished = summary_lib.finished(summary)
+  if not finished:
+    first, last, late = _ends(folder / METRICS)
+  chance = _rates(summary.get('chance')) if finished else _chance(folder)
   in_seconds = lambda at: None if at is None else at / 1e9
   started = in_seconds(written.get(workdir.CONFIG))
   updated = in_seconds(max(written.values(), default=None))
@@ -145,16 +150,18 @@ def _read(
       run=run,
       status='live'
       if live
-      else 'finished'
-      if summary or mode == 'compare'
-      else 'stopped',
+      else summary_lib.FINISHED
+      if finished or mode == 'compare'
+      else summary_lib.FAILED
+      if summary.get('status') == summary_lib.FAILED
+      else summary_lib.STOPPED,
       mode=mode,
       env=_envs(config, evaluation),
       model=_models(config, evaluation),
       algorithm=_at(config, 'algo', 'name'),
       seed=config.get('seed'),
       steps=steps,
-      planned=_planned(config, summary),
+      planned=_planned(config, summary if finished else {}),
       success=(
           _policies(evaluation)
           if evaluation
@@ -165,6 +172,7 @@ def _read(
       wall_s=wall_s,
       chance=chance,
       compares=_compares(root, folder) if compared.FILE in written else (),
+      reason=None if finished else summary.get('reason'),
   )
 
 
@@ -283,7 +291,7 @@ def _rates(node: Any, prefix: str = '') -> dict[str, Rate]:
 
 
 def _chance(folder: pathlib.Path) -> dict[str, Rate]:
-  """The levels of a run that goes on, or was stopped."""
+  """The levels of a run that goes on, or was killed."""
   found = store.read_summaries(folder)
   return _rates({
       name: summary

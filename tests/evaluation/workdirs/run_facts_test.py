@@ -82,6 +82,33 @@ def test_a_finished_run_has_its_summary(tmp_path):
   assert (found.status, found.steps, found.success) == ('live', 10, {})
 
 
+def test_a_run_that_ended_early_says_why_and_how_far_it_came(tmp_path):
+  rate = {'mean': 0.75, 'low': 0.5, 'high': 0.9, 'n': 16, 'tasks': 16}
+  summary = {
+      'status': 'failed',
+      'reason': 'EnvError: down',
+      'mode': 'train',
+      'steps': 4,
+      'wall_s': 12.5,
+      'eval': {'before': rate},
+  }
+  write(tmp_path / 'run', [{'step': 3}], summary)
+  found = run_facts.read(tmp_path, 'run')
+  assert (found.status, found.reason) == ('failed', 'EnvError: down')
+  assert (found.steps, found.planned, found.wall_s) == (4, 9, 12.5)
+  assert found.success == {'before': Rate(0.75, 0.5, 0.9, 16)}
+  # It goes on; then a signal ends it. A word that no run writes is no state.
+  with lock.hold(tmp_path / 'run'):
+    found = run_facts.read(tmp_path, 'run')
+  assert (found.status, found.reason) == ('live', None)
+  for status in ('stopped', 'odd'):
+    write(tmp_path / 'run', summary=summary | {'status': status})
+    assert run_facts.read(tmp_path, 'run').status == 'stopped'
+  write(tmp_path / 'run', summary=summary | {'status': 'finished'})
+  found = run_facts.read(tmp_path, 'run')
+  assert (found.status, found.reason) == ('finished', None)
+
+
 def test_a_mixture_shows_its_members(tmp_path):
   mixture = {
       'a': {'env': {'name': 'babyai'}},

@@ -54,10 +54,12 @@ def test_a_run_that_goes_on_is_not_kept(tmp_path):
   record = cells_lib.check([cell])[cell.name]
   recorded.write_run(tmp_path / 'run', record, solved=1)
   summary = tmp_path / 'run' / 'summary.json'
-  found = json.loads(summary.read_text()) | {'steps': 0}
-  summary.write_text(json.dumps(found))
-  with pytest.raises(ConfigError, match='not finished'):
-    kept.add(tmp_path, 'a', tmp_path / 'run')
+  done = json.loads(summary.read_text())
+  # The last one was interrupted in its last evaluation.
+  for change in ({'steps': 0}, {'status': 'stopped'}, {'status': 'failed'}):
+    summary.write_text(json.dumps(done | change))
+    with pytest.raises(ConfigError, match='not finished'):
+      kept.add(tmp_path, 'a', tmp_path / 'run')
 
 
 def test_a_mixture_gives_back_its_members(tmp_path):

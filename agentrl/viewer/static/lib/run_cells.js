@@ -30,8 +30,8 @@ export function sortBy(runs, order) {
 }
 
 export function state(run) {
-  const kind = {live: 'good', finished: '', stopped: 'warn'}[run.status];
-  return h('span', {class: `chip ${kind}`}, run.status);
+  const kind = {live: 'good', finished: '', stopped: 'warn', failed: 'bad'}[run.status];
+  return h('span', {class: `chip ${kind}`, title: run.reason}, run.status);
 }
 
 export function steps(run) {
