@@ -33,6 +33,7 @@ from agentrl.engine.shapes import (
 from agentrl.errors import EngineRefusal
 from agentrl.models import transformer
 from agentrl.models.transformer import KVCache, Transformer
+from agentrl.runtime import mappings
 
 # Bucket sizes: each is a program to compile (one to five seconds), and waste
 # where it is not met.
@@ -250,12 +251,21 @@ class ModelRunner:
   ) -> Callable[[tuple[int, int]], None] | None:
     """Has programs compiled that larger ones stand in for meanwhile.
 
-    None for a deterministic runner, which has no larger ones.
+    None for a deterministic runner, which has no larger ones. Where the process
+    has hardly room for more programs, the larger ones go on to stand in.
     """
     if self.deterministic:
       return None
 
     def order(shape: tuple[int, int]) -> None:
+      if mappings.crowded():
+        logging.warning(
+            'No program for %s is compiled: this process has most of the memory'
+            ' mappings that vm.max_map_count allows. A larger program serves;'
+            ' raise that limit for longer runs.',
+            shape,
+        )
+        return
       lower = self._lowering(name, shape, *self._nothing(name, kind, shape))
       future = self._compiler.submit(lambda: lower().compile())
 

@@ -21,6 +21,7 @@ from agentrl.batch import SharedPrefix, TokenBatch
 from agentrl.data.packing import Cost, Shape
 from agentrl.data.shapes import Shapes
 from agentrl.parallel import compile_cache, compile_waits
+from agentrl.runtime import mappings
 from agentrl.training import state as state_lib
 
 
@@ -86,7 +87,7 @@ class Program:
     self._cost += self.shapes.cost(shape_of(args[self._batch]))
     while self._orders:
       shape = self._orders.pop()
-      if not self._settled:
+      if not self._settled and not mappings.crowded():
         self.prepare(shape, *args)
     return executable(*args, **self._bound)
 

@@ -14,6 +14,7 @@ from agentrl.engine.server import Engine
 from agentrl.errors import EngineError
 from agentrl.models import transformer
 from agentrl.models.transformer import Transformer
+from agentrl.runtime import mappings
 from tests.engine.conftest import CONFIG
 from tests.engine.talking import PATIENCE_S, WORDS, once, talk
 from tests.waiting import until
@@ -194,6 +195,37 @@ def test_a_stop_does_not_wait_for_programs(make_engine, monkeypatch):
   assert compiles.wait(PATIENCE_S)
   engine.stop()
   assert done.result(PATIENCE_S) is None
+
+
+def test_a_larger_program_serves_where_there_is_no_room_for_another(
+    monkeypatch, caplog
+):
+  params = transformer.init_params(Transformer(ODD), jax.random.key(4))
+  runner = ModelRunner(
+      Transformer(ODD),
+      params,
+      slots=4,
+      max_len=256,
+      max_rows=4,
+  )
+  before = runner.num_compiled()  # equal modules share programs
+  shapes = runner._kinds['copy'][None]
+  shapes.add((4, 256))
+  monkeypatch.setattr(mappings, 'crowded', lambda: True)
+  for _ in range(2):
+    shapes.waste(1, 100, (4, 256), seconds=1e6)
+    assert shapes.choose(1, 100) == ((4, 256), True)
+  assert runner.num_compiled() == before and runner._finished.empty()
+  assert caplog.text.count('vm.max_map_count') == 1
+  # One that nothing can stand in for is compiled nonetheless.
+  runner.copy([(0, 1, 100)])
+  assert runner.num_compiled() == before + 1
+  monkeypatch.setattr(mappings, 'crowded', lambda: False)
+  runner._kinds['copy'][None]._ordered.clear()
+  shapes.waste(1, 100, (4, 256), seconds=1e6)
+  shapes.choose(1, 100)
+  assert runner._finished.get(timeout=PATIENCE_S) == ('copy', None, (1, 128))
+  runner.free()
 
 
 def test_what_fails_to_compile_is_told(make_engine, monkeypatch):

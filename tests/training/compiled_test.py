@@ -13,6 +13,7 @@ from agentrl.algos import gigpo, grpo, online, ppo, reinforce_pp, rloo
 from agentrl.data import collate
 from agentrl.data.packing import Shape
 from agentrl.parallel import compile_waits
+from agentrl.runtime import mappings
 from agentrl.training import (
     compiled,
     policy_update,
@@ -326,6 +327,20 @@ def test_a_run_that_ends_has_nothing_more_compiled(compiler):
   program(*args)
   compiler.submit(lambda: None).result()
   assert program.num_compiled() == 1
+
+
+def test_a_process_without_room_for_programs_compiles_no_better_ones(
+    compiler, monkeypatch
+):
+  state, update = make(tiny.plan(), compiler)
+  program = update.programs.accumulate
+  for crowded, count in ((True, 1), (False, 2)):
+    monkeypatch.setattr(mappings, 'crowded', lambda full=crowded: full)
+    (args,) = calls(state, update.programs, max_tokens=2**20)
+    program._orders.append(Shape(2, 64))
+    program(*args)  # what is needed now is compiled in any case
+    compiler.submit(lambda: None).result()
+    assert program.num_compiled() == count and not program._orders
 
 
 def test_waits_that_enclose_others_are_counted_once():
