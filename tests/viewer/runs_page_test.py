@@ -10,7 +10,8 @@ import pytest
 from playwright.sync_api import expect
 
 from agentrl import metrics
-from agentrl.runtime import lock
+from agentrl.errors import EnvError
+from agentrl.runtime import lock, summary
 from tests.evaluation.workdirs.panels_test import write as write_evaluation
 from tests.viewer import axe, runs
 from tests.waiting import wait_until
@@ -159,6 +160,13 @@ def test_a_live_run_is_drawn_on(root, viewer, page):
 
     assert wait_until(drawn, 30)
   expect(row.locator('.chip')).to_have_text('stopped')
+  # Once more, to end by an error.
+  error = EnvError('the <b>server</b> is down')
+  values = {'mode': 'train', 'steps': STEPS + 1}
+  summary.leave(root / 'ppo', error, values)
+  expect(row.locator('.chip')).to_have_text('failed')
+  reason = 'EnvError: the <b>server</b> is down'
+  expect(row.locator('.chip')).to_have_attribute('title', reason)
 
 
 def test_a_comparison_leads_to_the_turns(root, viewer, page):
