@@ -1,0 +1,100 @@
+r"""Faults in runs of real processes, and whether anything is lost by them.
+
+    python -m tests.faults --out=runs/faults --faults=200 --seed=0
+
+Each trial starts a small run, does one thing to it at a moment that its seed
+draws, starts the same command until it ends well, and compares all that it left
+with a run that was left alone. Finished trials are lines of `log.jsonl` in the
+folder, which another start goes on from; what was lost is kept beside it.
+`--replay=LINE` plays the trial of a line again. Prints a table; exits with 1 if a
+trial lost something.
+
+Linux alone, as root or where users may make namespaces: the trials have processes,
+ports, `/tmp` and `/dev/shm` of their own.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+from agentrl.errors import ConfigError
+from experiments.clusters import hosts
+from tests.faults import scenarios, table
+from tests.faults.trials import Trial, Trials, draw
+
+# Hides /tmp and /dev/shm but for some folders, which may be in /tmp.
+_HIDE = """
+set -e
+mount -t tmpfs tmpfs /mnt
+i=0
+for kept in "$@"; do mkdir /mnt/$i; mount --bind "$kept" /mnt/$i; i=$((i+1)); done
+mount -t tmpfs tmpfs /tmp
+mount -t tmpfs -o size=256m tmpfs /dev/shm
+i=0
+for kept in "$@"; do mkdir -p "$kept"; mount --bind /mnt/$i "$kept"; i=$((i+1)); done
+"""
+
+
+def _parse(argv: list[str] | None) -> argparse.Namespace:
+  parser = argparse.ArgumentParser(
+      prog='python -m tests.faults', description=__doc__.partition('\n')[0]
+  )
+  parser.add_argument('--out', type=pathlib.Path, required=True)
+  parser.add_argument('--faults', type=int, default=200, help='trials in all')
+  parser.add_argument('--seed', type=int, default=0)
+  parser.add_argument('--replay', type=int, help='line of the log, from 1')
+  parser.add_argument('--trial', help='JSON of one trial, which is not logged')
+  parser.add_argument('--table', action='store_true', help='print it alone')
+  parser.add_argument('--scenarios', help='of these alone, with commas')
+  return parser.parse_args(argv)
+
+
+def main(argv: list[str] | None = None) -> int:
+  args = _parse(argv)
+  log = args.out / 'log.jsonl'
+  if args.table:
+    print(table.markdown(table.read(log)))
+    return 0
+  args.out.mkdir(parents=True, exist_ok=True)
+  out = args.out.absolute()
+  hosts.enter()
+  kept = {str(x) for x in (out, scenarios.ROOT, pathlib.Path(sys.prefix))}
+  subprocess.run(['sh', '-c', _HIDE, 'sh', *sorted(kept)], check=True)
+  os.environ['AGENTRL_CACHE'] = str(out / 'cache')
+  for name in ('TMPDIR', 'JAX_COMPILATION_CACHE_DIR'):
+    os.environ.pop(name, None)
+  trials = Trials(out)
+  one = None
+  if args.replay is not None:
+    one = table.read(log)[args.replay - 1]
+  elif args.trial is not None:
+    one = json.loads(args.trial)
+  if one is not None:
+    fields = Trial.__dataclass_fields__
+    result = trials.play(Trial(**{k: v for k, v in one.items() if k in fields}))
+    print(json.dumps(result, indent=1))
+    return int(result['outcome'] == 'lost')
+  names = tuple(filter(scenarios.available, scenarios.SCENARIOS))
+  if args.scenarios:
+    names = tuple(args.scenarios.split(','))
+  done = {(x['seed'], x['number']) for x in table.read(log)}
+  for number in range(args.faults):
+    if (args.seed, number) in done:
+      continue
+    result = trials.play(draw(number, args.seed, names))
+    table.append(log, result)
+    print(json.dumps(result), flush=True)
+  results = table.read(log)
+  print(table.markdown(results))
+  return int(any(x['outcome'] == 'lost' for x in results))
+
+
+if __name__ == '__main__':
+  try:
+    sys.exit(main())
+  except ConfigError as error:
+    print(error, file=sys.stderr)
+    sys.exit(2)

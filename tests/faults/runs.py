@@ -1,0 +1,223 @@
+"""A run in processes of its own, started as often as it takes and watched."""
+
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import psutil
+
+from agentrl.runtime import supervisor
+from tests.e2e import running
+from tests.faults import scenarios
+from tests.parallel import eight_devices
+from tests.waiting import alive
+
+INSIDE = pathlib.Path(__file__).parent / 'inside'
+# Given to each run; none of its files may have one of them.
+SECRETS = {
+    'AGENTRL_SAMPLER_API_KEY': 'faults-secret-api',
+    'AGENTRL_SAMPLER_ADMIN_KEY': 'faults-secret-admin',
+    'HF_TOKEN': 'faults-secret-hub',
+    'WANDB_API_KEY': 'faults-secret-tracker',
+}
+PHASES = (
+    'warm start',
+    'collection',
+    'update',
+    'push',
+    'checkpoint',
+    'evaluation',
+)
+_PORT = 31100  # of the rendezvous of several processes
+
+
+class Mark(NamedTuple):
+  phase: str
+  begins: bool
+  at: float  # by time.time
+
+
+class Ending(NamedTuple):
+  """How a start of the command ended."""
+
+  code: int
+  last: str  # line that it wrote
+
+  @property
+  def named(self) -> bool:
+    """Whether it ended well, when it was asked to, or by a name of ours."""
+    error = self.last.partition(':')[0]
+    return self.code in (0, 130) or (
+        self.code == 2 and error.isidentifier() and error[0].isupper()
+    )
+
+
+class Run:
+  """The command of a scenario, and all that its starts leave.
+
+  Attributes:
+    folder: of the trial; `run` in it is the workdir.
+    began: when the last start was, by time.time.
+    processes: of the last start; the first one counts.
+  """
+
+  def __init__(self, name: str, folder: pathlib.Path, broken: str = ''):
+    """Starts nothing.
+
+    Args:
+      name: of its scenario.
+      folder: of the trial.
+      broken: of `sitecustomize.BROKEN`; '' for what is shipped.
+    """
+    self.name, self.folder = name, folder
+    self.scenario = scenarios.SCENARIOS[name]
+    self.workdir = folder / 'run'
+    self.log = folder / 'said.log'
+    self.began = 0.0
+    self.processes: list[subprocess.Popen] = []
+    self.endings: list[Ending] = []
+    self._marks = folder / 'marks'
+    self._said = 0  # characters of the log before this start
+    self._broken = broken
+
+  def start(self) -> None:
+    """Starts the command, after what earlier starts have left."""
+    self._marks.unlink(missing_ok=True)
+    self._said = self.log.stat().st_size if self.log.exists() else 0
+    command = running.command(
+        self.workdir,
+        *scenarios.flags_of(self.name),
+        config=self.scenario.config,
+    )
+    path = f'{INSIDE}{os.pathsep}{running.ROOT}'
+    env = os.environ | SECRETS | {'PYTHONPATH': path}
+    if self._broken:
+      env['FAULTS_BROKEN'] = self._broken
+    self.began = time.time()
+    with self.log.open('ab') as log:
+      for rank in range(self.scenario.processes):
+        own = {} if rank else {'FAULTS_MARKS': str(self._marks)}
+        self.processes.append(
+            subprocess.Popen(
+                command,
+                cwd=running.ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=env | own | self._ranks(rank),
+                start_new_session=True,
+            )
+        )
+
+  def _ranks(self, rank: int) -> dict[str, str]:
+    count = self.scenario.processes
+    if count == 1:
+      return {}
+    return eight_devices.environment(8 // count) | {
+        'WORLD_SIZE': str(count),
+        'MASTER_ADDR': '127.0.0.1',
+        'MASTER_PORT': str(_PORT),
+        'RANK': str(rank),
+    }
+
+  @property
+  def running(self) -> bool:
+    return any(process.poll() is None for process in self.processes)
+
+  def marks(self) -> list[Mark]:
+    """The phases of this start so far."""
+    try:
+      lines = self._marks.read_text().splitlines()
+    except FileNotFoundError:
+      return []
+    words = (line.rsplit(' ', 2) for line in lines)
+    return [Mark(p, kind == 'begin', float(at)) for p, kind, at in words]
+
+  def phase(self) -> str:
+    """The phase of this moment; a checkpoint is one until the next begins."""
+    open_, last = [], ''
+    for mark in self.marks():
+      if mark.begins:
+        open_.append(mark.phase)
+      else:
+        open_.remove(mark.phase)
+      last = mark.phase
+    return (open_ or [last if last == 'checkpoint' else 'between'])[-1]
+
+  def wait(self, seconds: float) -> bool:
+    """Whether this start ends within so many seconds; notes how."""
+    deadline = time.monotonic() + seconds
+    while self.running:
+      if time.monotonic() > deadline:
+        return False
+      time.sleep(0.05)
+    lines = [x for x in self.said().splitlines() if x.strip()]
+    codes = [process.returncode for process in self.processes]
+    # Of several processes the one that did not end well.
+    code = next(filter(None, codes), 0)
+    self.endings.append(Ending(code, lines[-1].strip() if lines else ''))
+    self.processes = []
+    return True
+
+  def said(self) -> str:
+    """What this start has written."""
+    if not self.log.exists():
+      return ''
+    return self.log.read_bytes()[self._said :].decode(errors='replace')
+
+  def find(self, target: str) -> psutil.Process | None:
+    """A process of the run, if it is there."""
+    with contextlib.suppress(psutil.NoSuchProcess, IndexError):
+      main = psutil.Process(self.processes[target == 'rank'].pid)
+      if target in ('trainer', 'rank'):
+        return main
+      return next(self._descendants(main, target), None)
+    return None
+
+  def _descendants(
+      self, main: psutil.Process, target: str
+  ) -> Iterator[psutil.Process]:
+    for child in main.children(recursive=True):
+      with contextlib.suppress(psutil.NoSuchProcess, IndexError):
+        words, name = child.cmdline(), child.name()
+        if target == 'environment' and 'agentrl.envs.server' in words:
+          yield child
+        elif target == 'java' and name == 'java':
+          yield child
+        elif target == 'browser' and 'headless' in name:
+          yield child
+        elif target == 'scheduler' and 'scheduler' in words[0]:
+          yield child
+        elif target == 'engine' and supervisor.__file__ in words:
+          yield from child.children()[:1]
+
+  def kill(self) -> None:
+    """Ends all of this start that can be found."""
+    for process in self.processes:
+      with contextlib.suppress(ProcessLookupError):
+        os.kill(process.pid, signal.SIGKILL)
+      process.wait()
+    self.processes = []
+
+
+def others(known: set[int]) -> list[str]:
+  """Processes of these namespaces beside the harness and those it knows."""
+  found = []
+  for folder in pathlib.Path('/proc').glob('[0-9]*'):
+    pid = int(folder.name)
+    if pid in known or pid in (os.getpid(), 1) or not alive(pid):
+      continue
+    with contextlib.suppress(OSError):
+      words = (folder / 'cmdline').read_bytes().replace(b'\0', b' ')
+      found.append(f'{pid} {words.decode(errors="replace")[:150]}')
+  return found
+
+
+def summary_of(workdir: pathlib.Path) -> dict[str, Any]:
+  return json.loads((workdir / 'summary.json').read_text())

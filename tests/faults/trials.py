@@ -1,0 +1,313 @@
+"""Trials: a run, a moment, a fault, and what became of the run."""
+
+import contextlib
+import dataclasses
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import time
+from typing import Any
+
+import numpy as np
+
+from tests.faults import checks, services as services_lib
+from tests.faults.faults import FAULTS, Strike, Undo
+from tests.faults.runs import PHASES, Run
+from tests.faults.scenarios import SCENARIOS
+
+RANDOM = 'random'  # a moment of any phase
+_FOLDER = pathlib.Path('/tmp/trial')  # a file system of its own
+_SIZE = '256m'
+_END_S = 300.0  # of a start, after its fault
+_LIFTED_S = 10.0  # after which what a fault holds is given back
+_STARTS = 8
+# How often each scenario is drawn.
+_WEIGHTS = {
+    'babyai': 4,
+    'babyai-ahead': 4,
+    'textcraft-served': 3,
+    'babyai-proxied': 2,
+    'babyai-proxied-ahead': 1,
+    'sciworld': 1,
+    'miniwob': 1,
+    'babyai-ranks': 1,
+    'babyai-sglang': 1,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+  """One fault of one run; all that is drawn later comes from `seed`.
+
+  Attributes:
+    number: in the order of a seed's trials.
+    seed: of the harness.
+    scenario: of `SCENARIOS`.
+    fault: of `FAULTS`.
+    target: process that it hits; '': none.
+    phase: of `PHASES`, or `RANDOM`.
+    broken: see `Run`.
+    occurrence: of the phase, from 0; -1: it is drawn.
+  """
+
+  number: int
+  seed: int
+  scenario: str
+  fault: str
+  target: str
+  phase: str
+  broken: str = ''
+  occurrence: int = -1
+
+
+def draw(number: int, seed: int, names: tuple[str, ...]) -> Trial:
+  """A trial of a seed, always the same.
+
+  Args:
+    number: of the trial.
+    seed: of the harness.
+    names: scenarios that this machine has.
+  """
+  # Each fault once before any comes again.
+  faults = list(FAULTS)
+  turn, index = divmod(number, len(faults))
+  np.random.default_rng([seed, turn]).shuffle(faults)
+  name = faults[index]
+  fault = FAULTS[name]
+  rng = np.random.default_rng([seed, number, 1])
+  fits = [x for x in names if _fits(name, x)]
+  weights = np.array([_WEIGHTS[x] for x in fits], float)
+  scenario = str(rng.choice(fits, p=weights / weights.sum()))
+  targets = [x for x in fault.targets if x in SCENARIOS[scenario].targets]
+  target = str(rng.choice(targets)) if targets else ''
+  phases = PHASES[1:] if fault.between else (*PHASES, RANDOM)
+  return Trial(number, seed, scenario, name, target, str(rng.choice(phases)))
+
+
+def _fits(fault: str, name: str) -> bool:
+  kind, scenario = FAULTS[fault], SCENARIOS[name]
+  if kind.targets and not set(kind.targets) & set(scenario.targets):
+    return False
+  if kind.only == 'own':
+    return 'engine' in scenario.targets and not scenario.found
+  if kind.only == 'found':
+    return scenario.found
+  return not fault.startswith('episodes ahead') or scenario.staleness > 0
+
+
+class Trials:
+  """Plays trials beside runs that are left alone, which it keeps."""
+
+  def __init__(self, out: pathlib.Path):
+    self._out = out
+    _FOLDER.mkdir(exist_ok=True)
+    checks.KEPT.add(_FOLDER.name)
+
+  def play(self, trial: Trial) -> dict[str, Any]:
+    """The result of a trial, JSON values."""
+    self.whole(trial.scenario)
+    began = time.monotonic()
+    with _disk(), self._services(trial.scenario) as services:
+      result = self._play(trial, services)
+      if result['outcome'] == 'lost':
+        kept = self._out / 'lost' / str(trial.number)
+        shutil.rmtree(kept, ignore_errors=True)
+        shutil.copytree(_FOLDER, kept, symlinks=True)
+    return {
+        **dataclasses.asdict(trial),
+        **result,
+        'seconds': round(time.monotonic() - began, 1),
+    }
+
+  def whole(self, name: str) -> pathlib.Path:
+    """The folder of a scenario's run that was left alone; plays it first.
+
+    Twice: the first one compiles. The two have to be equal, too.
+    """
+    kept = self._out / 'whole' / name
+    first = self._out / 'whole' / f'{name}-first'
+    if not (kept / 'moments.json').exists():
+      for folder in (first, kept):
+        shutil.rmtree(folder, ignore_errors=True)
+        with _disk(), self._services(name):
+          run = Run(name, _FOLDER)
+          run.start()
+          if not run.wait(_END_S * 4) or run.endings[-1].code:
+            raise RuntimeError(
+                f'The run {name} that is left alone fails: {run.said()[-3000:]}'
+            )
+          moments = _moments(run)
+          shutil.copytree(_FOLDER, folder, symlinks=True)
+      found = checks.problems(first / 'run', kept / 'run', run.scenario, '')
+      if found:
+        raise RuntimeError(f'Two runs {name} left alone differ: {found}')
+      shutil.rmtree(first)
+      (kept / 'moments.json').write_text(json.dumps(moments))
+    return kept
+
+  def _services(self, name: str):
+    if not SCENARIOS[name].found:
+      return contextlib.nullcontext()
+    return services_lib.Services(
+        self.whole('babyai') / 'run', self._out / 'engine.log'
+    )
+
+  def _play(self, trial: Trial, services: Any) -> dict[str, Any]:
+    rng = np.random.default_rng([trial.seed, trial.number, 2])
+    run = Run(trial.scenario, _FOLDER, trial.broken)
+    run.start()
+    whole = self.whole(trial.scenario)
+    moments = json.loads((whole / 'moments.json').read_text())
+    problems: list[str] = []
+    hit = ''
+    if _await_moment(run, trial, moments, rng):
+      hit, undo, note = _strike(run, trial, services, rng)
+    else:
+      undo, note = None, 'the run was over'
+    ways, problems = _finish(run, undo)
+    fault = FAULTS[trial.fault]
+    if not problems:
+      damaged = note if fault.between else ''
+      problems += checks.problems(
+          whole / 'run', run.workdir, run.scenario, damaged
+      )
+    known = set()
+    if services is not None and (engine := services.engine.process):
+      known = {engine.pid, *(x.pid for x in engine.children(recursive=True))}
+    problems += checks.remains(known)
+    problems += checks.secrets(_FOLDER)
+    unnamed = [x for x in run.endings if not x.named and not _signalled(x)]
+    problems += [f'ended without a name: {x}' for x in unnamed]
+    outcome = 'lost' if problems else 'typed' if ways else 'equal'
+    return {
+        'hit': hit,
+        'note': note,
+        'endings': [[x.code, x.last[-300:]] for x in run.endings],
+        'ways': ways,
+        'outcome': outcome,
+        'problems': problems,
+    }
+
+
+def _signalled(ending) -> bool:
+  return ending.code < 0
+
+
+@contextlib.contextmanager
+def _disk():
+  """A small file system for a trial."""
+  subprocess.run(
+      ['mount', '-t', 'tmpfs', '-o', f'size={_SIZE}', 'faults', str(_FOLDER)],
+      check=True,
+  )
+  try:
+    yield
+  finally:
+    subprocess.run(['umount', '-l', str(_FOLDER)], check=True)
+
+
+def _moments(run: Run) -> dict[str, Any]:
+  """Seconds of each phase of a run that has ended, and of all of it."""
+  found: dict[str, Any] = {phase: [] for phase in PHASES}
+  begun: dict[str, float] = {}
+  marks = run.marks()
+  for i, mark in enumerate(marks):
+    if mark.begins:
+      begun[mark.phase] = mark.at
+      continue
+    end = mark.at
+    if mark.phase == 'checkpoint':  # it is written until the next begins
+      end = max([mark.at, *(x.at for x in marks[i + 1 : i + 2])])
+    found[mark.phase].append(round(end - begun[mark.phase], 4))
+  return found | {RANDOM: [round(time.time() - run.began, 4)]}
+
+
+def _await_moment(run: Run, trial: Trial, moments, rng) -> bool:
+  """Whether the run is at the moment of the trial, and not over before."""
+  lengths = moments[trial.phase]
+  which = trial.occurrence
+  if which < 0:
+    # Damage needs something that was kept: the second half of the run.
+    first = len(lengths) // 2 if FAULTS[trial.fault].between else 0
+    which = int(rng.integers(first, len(lengths)))
+  delay = float(rng.uniform(0, 0.9)) * lengths[which]
+  if trial.phase == RANDOM:
+    begun = run.began
+  else:
+    while True:
+      found = [x for x in run.marks() if x.begins and x.phase == trial.phase]
+      if len(found) > which:
+        begun = found[which].at
+        break
+      if not run.running:
+        return False
+      time.sleep(0.002)
+  while time.time() < begun + delay and run.running:
+    time.sleep(0.002)
+  return run.running
+
+
+def _strike(
+    run: Run, trial: Trial, services, rng
+) -> tuple[str, Undo | None, str]:
+  """Does it; the phase that it hit, what takes it back, and a word on it."""
+  fault = FAULTS[trial.fault]
+  process = None
+  deadline = time.monotonic() + 5
+  while trial.target and process is None and run.running:
+    if trial.target == 'engine' and services is not None:
+      process = services.engine.process
+    else:
+      process = run.find(trial.target)
+    if time.monotonic() > deadline:
+      break
+  if trial.target and process is None:
+    return '', None, 'there was no target'
+  hit = run.phase()
+  if fault.between:
+    run.kill()
+    run.wait(60)
+  strike = Strike(run, process, rng, services)
+  try:
+    return hit, *fault.strike(strike)
+  except Exception as error:
+    return '', None, f'the fault failed: {error!r}'
+
+
+def _finish(run: Run, undo: Undo | None) -> tuple[list[str], list[str]]:
+  """Starts the command until it ends well; files removed, and problems."""
+  ways: list[str] = []
+  if not run.running and not run.processes:  # killed, with a fault in between
+    run.start()
+  while True:
+    if undo is not None and not run.wait(_LIFTED_S):
+      undo()
+      undo = None
+    if run.processes and not run.wait(_END_S):
+      said = ' | '.join(run.said().splitlines()[-5:])
+      run.kill()
+      return ways, [f'the run hangs: {said}']
+    if undo is not None:
+      undo()
+      undo = None
+    ending = run.endings[-1]
+    if ending.code == 0:
+      return ways, []
+    if len(run.endings) >= _STARTS:
+      return ways, [f'{_STARTS} starts did not finish it']
+    if [x.last for x in run.endings[-2:]] == [ending.last] * 2:
+      way = re.search(r'[Rr]emove (/\S+?)[.,:;]? ', f'{ending.last} ')
+      if way is None or not _remove(pathlib.Path(way[1])):
+        return ways, [f'no way on: {ending.last}']
+      ways.append(way[1])
+    run.start()
+
+
+def _remove(path: pathlib.Path) -> bool:
+  if path.is_dir():
+    shutil.rmtree(path)
+  else:
+    path.unlink(missing_ok=True)
+  return not path.exists()
