@@ -42,7 +42,7 @@ def problems(
       found += _evaluations(whole, run)
     else:
       found += _played(whole, run, scenario)
-    found += _agreement(run)
+    found += _agreement(run, scenario)
     found += _files(whole, run)
   except Exception as error:  # a record that cannot be read is a finding too
     found.append(f'the record cannot be compared: {error!r}')
@@ -91,12 +91,15 @@ def _episodes(workdir):
   ]
 
 
-def _agreement(run) -> Iterator[str]:
+def _agreement(run, scenario) -> Iterator[str]:
   for line in _lines(run / 'metrics.jsonl'):
     off = line['sampler/logprob_abs_diff_mean']
     if not off < _AGREE:
       yield f'step {line["step"]}: log-probabilities are off by {off}'
-    if line['sampler/stale_turns']:
+    old = line.get('rollout/staleness_max', 0)
+    if old > scenario.staleness:
+      yield f'step {line["step"]}: groups are {old:g} pushes old'
+    if line['sampler/stale_turns'] and not scenario.staleness:
       yield f'step {line["step"]}: turns were sampled by another policy'
 
 

@@ -119,7 +119,7 @@ class Run:
     count = self.scenario.processes
     if count == 1:
       return {}
-    return eight_devices.environment(8 // count) | {
+    return eight_devices.environment(1) | {
         'WORLD_SIZE': str(count),
         'MASTER_ADDR': '127.0.0.1',
         'MASTER_PORT': str(_PORT),

@@ -44,6 +44,8 @@ _AHEAD = (
     # plays a turn depends on the moment.
     '--config.optim.lr=1e-30',
 )
+# An expert that stumbles may find no way back, which would end the run.
+_SURE = '--config.warmstart.stumbles=0.0'
 _OWN_SERVER = (
     f'--config.sampler.launch.python={sys.executable}',
     '--config.sampler.launch.module=agentrl.serving.launch_server',
@@ -93,7 +95,7 @@ SCENARIOS = {
     ),
     'textcraft-served': Scenario(
         _TEXTCRAFT,
-        (*_SERVED, *_OWN_SERVER, '--config.warmstart.stumbles=0.0'),
+        (*_SERVED, *_OWN_SERVER, _SURE),
         ('trainer', 'environment', 'engine'),
     ),
     'babyai-proxied': Scenario(
@@ -115,7 +117,7 @@ SCENARIOS = {
     ),
     'sciworld': Scenario(
         small('sciworld_laptop'),
-        (*_ALONE, '--config.rollout.concurrency=4'),
+        (*_ALONE, _SURE, '--config.rollout.concurrency=4'),
         ('trainer', 'environment', 'java'),
     ),
     'miniwob': Scenario(
