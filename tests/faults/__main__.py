@@ -64,8 +64,7 @@ def main(argv: list[str] | None = None) -> int:
   kept = {str(x) for x in (out, scenarios.ROOT, pathlib.Path(sys.prefix))}
   subprocess.run(['sh', '-c', _HIDE, 'sh', *sorted(kept)], check=True)
   os.environ['AGENTRL_CACHE'] = str(out / 'cache')
-  for name in ('TMPDIR', 'JAX_COMPILATION_CACHE_DIR'):
-    os.environ.pop(name, None)
+  os.environ.pop('TMPDIR', None)
   trials = Trials(out)
   one = None
   if args.replay is not None:

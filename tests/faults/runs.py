@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import pathlib
-import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -198,12 +197,10 @@ class Run:
           yield from child.children()[:1]
 
   def kill(self) -> None:
-    """Ends all of this start that can be found."""
+    """Ends this start; its children see to it that they end."""
     for process in self.processes:
-      with contextlib.suppress(ProcessLookupError):
-        os.kill(process.pid, signal.SIGKILL)
-      process.wait()
-    self.processes = []
+      process.kill()
+    self.wait(60)
 
 
 def others(known: set[int]) -> list[str]:

@@ -268,7 +268,6 @@ def _strike(
   hit = run.phase()
   if fault.between:
     run.kill()
-    run.wait(60)
   strike = Strike(run, process, rng, services)
   try:
     return hit, *fault.strike(strike)
@@ -279,7 +278,7 @@ def _strike(
 def _finish(run: Run, undo: Undo | None) -> tuple[list[str], list[str]]:
   """Starts the command until it ends well; files removed, and problems."""
   ways: list[str] = []
-  if not run.running and not run.processes:  # killed, with a fault in between
+  if not run.processes:  # killed, with a fault in between
     run.start()
   while True:
     if undo is not None and not run.wait(_LIFTED_S):
