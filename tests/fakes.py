@@ -37,7 +37,6 @@ def generate_reply(tokens, *, prompt_tokens=1, finish=None, **meta):
       'text': '',
       'output_ids': list(tokens),
       'meta_info': {
-          'id': 'x',
           'finish_reason': finish or {'type': 'stop', 'matched': 2},
           'prompt_tokens': prompt_tokens,
           'completion_tokens': len(tokens),
@@ -106,6 +105,8 @@ class FakeEngine:
     if callable(answer):
       answer = await answer(request)
     if isinstance(answer, dict):
+      if isinstance(meta := answer.get('meta_info'), dict):
+        answer = answer | {'meta_info': {'id': body.get('rid', 'x'), **meta}}
       answer = web.json_response(answer)
     return answer
 

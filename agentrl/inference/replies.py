@@ -59,6 +59,7 @@ class _MetaInfo(Struct):
   finish_reason: _Finish
   output_token_logprobs: list[_Triple]
   weight_version: str | int
+  id: str | None = None
   weight_versions: list[_Span] | None = None
   prompt_tokens: Count | None = None
   completion_tokens: Count | None = None
@@ -81,6 +82,7 @@ class LooseMeta(Struct):
 class _ScoredMeta(Struct):
   finish_reason: _Finish
   input_token_logprobs: list[_Triple]
+  id: str | None = None
 
 
 class _Scored(Struct):
@@ -260,6 +262,7 @@ def read_completion(
     max_new_tokens: int,
     vocab_size: int | None = None,
     partial: bool = False,
+    rid: str | None = None,
 ) -> Completion:
   """Reads a /generate reply; ids and log-probabilities from the same triples.
 
@@ -273,10 +276,11 @@ def read_completion(
     vocab_size: of the policy; ids are below it. None: not known.
     partial: whether what was sampled before an abort is an answer; if that is
       nothing, there is no answer in any case.
+    rid: name of the request; None: it has none.
 
   Raises:
     Aborted: the server ended it.
-    EngineError: not as the contract says.
+    EngineError: not as the contract says, or to another request.
   """
   url = f'{url}/generate'
   meta = decode(body, url, _Generated).meta_info
@@ -286,6 +290,7 @@ def read_completion(
     raise Aborted(
         f'{url} was aborted: {str(finish.message)[:_BODY_CHARS]}', len(tokens)
     )
+  _check_request(meta.id, rid, url)
   if finish.type not in ('stop', 'length', 'abort'):
     raise EngineRefusal(
         f'{url} gave the unknown finish reason {finish.type[:40]!r}.'
@@ -336,13 +341,29 @@ def read_ids(body: bytes, url: str) -> list[int]:
   return [token for _, token, _ in meta.input_token_logprobs]
 
 
-def read_scores(body: bytes, url: str, ids: Sequence[int]) -> tuple[float, ...]:
+def _check_request(answered: str | None, rid: str | None, url: str) -> None:
+  """Refuses the reply to another request: its ids continue another transcript.
+
+  A second try may get its own.
+  """
+  if rid is not None and answered != rid:
+    raise EngineError(
+        f'{url} answered request {rid!r} with the reply to {answered!r:.80};'
+        ' does something between repeat or mix replies? Name the server'
+        ' itself.'
+    )
+
+
+def read_scores(
+    body: bytes, url: str, ids: Sequence[int], *, rid: str | None = None
+) -> tuple[float, ...]:
   """Reads the log-probabilities of ids of a prompt but the first of them.
 
   Args:
     body: what the server said.
     url: of the server.
     ids: those that it was to score, after one that it repeats.
+    rid: see `read_completion`.
 
   Raises:
     Aborted: the server ended it.
@@ -354,6 +375,7 @@ def read_scores(body: bytes, url: str, ids: Sequence[int]) -> tuple[float, ...]:
     raise Aborted(
         f'{url} was aborted: {str(meta.finish_reason.message)[:_BODY_CHARS]}', 0
     )
+  _check_request(meta.id, rid, url)
   told = [token for _, token, _ in meta.input_token_logprobs]
   if told != list(ids):
     raise EngineRefusal(

@@ -175,7 +175,8 @@ class Sampler(ControlClient):
     Raises:
       EngineError: all tries failed, the request was refused, or the reply does
         not follow the contract (a NaN log-probability, an id outside the
-        vocabulary or more than `max_new_tokens` ids included).
+        vocabulary or more than `max_new_tokens` ids included) or is that to
+        another request.
       ValueError: an id is outside the vocabulary, or the prompt is empty; not
         sent, since it can end an SGLang server.
     """
@@ -201,6 +202,7 @@ class Sampler(ControlClient):
           max_new_tokens=max_new_tokens,
           vocab_size=self._vocab_size,
           partial=partial,
+          rid=payload.get('rid'),  # of this try
       )
       if adapter is not None:
         completion = dataclasses.replace(
@@ -247,7 +249,9 @@ class Sampler(ControlClient):
         'logprob_start_len': start - 1,
     }
     ids = input_ids[start - 1 :]
-    read = lambda body, url, _: replies.read_scores(body, url, ids)
+    read = lambda body, url, _: replies.read_scores(
+        body, url, ids, rid=payload.get('rid')
+    )
     return await self._generate(payload, read, rid, routing_key)
 
   async def _generate(

@@ -91,6 +91,20 @@ def test_server_error_is_repeated_with_the_same_seed():
   assert first == second
 
 
+def test_the_reply_to_another_request_is_none():
+  engine = fakes.FakeEngine([fakes.generate_reply([5], id='e/9.0.')])
+  completion = with_sampler([engine], lambda s: generate(s, rid='e/0'))
+  assert list(completion.tokens) == fakes.pseudo_sample([1, 2, 3], 7, 8)
+  others = [fakes.generate_reply([5], id='e/9.0.') for _ in range(4)]
+  with pytest.raises(EngineError, match=r"'e/0.3.' with the reply to 'e/9.0.'"):
+    with_sampler([fakes.FakeEngine(others)], lambda s: generate(s, rid='e/0'))
+  scores = scored((None, 1), (-0.5, 2))
+  scores['meta_info']['id'] = 'other'
+  engine = fakes.FakeEngine([scores, scored((None, 1), (-0.7, 2))])
+  found = with_sampler([engine], lambda s: s.score([1, 2], start=1, rid='t'))
+  assert found == (-0.7,)
+
+
 def test_abort_is_repeated():
   aborted = fakes.generate_reply(
       [5], finish={'type': 'abort', 'message': 'weights', 'status_code': None}

@@ -69,7 +69,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     return 200, {
         'output_ids': ids,
         'meta_info': {
-            'id': 'x',
+            'id': body.get('rid', 'x'),
             'finish_reason': {'type': 'length'},
             'prompt_tokens': len(body['input_ids']),
             'completion_tokens': len(ids),

@@ -1,0 +1,138 @@
+"""Tests for the harness of faults: what it draws, sees, and finds."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from experiments.clusters import hosts
+from tests.e2e.running import ROOT
+from tests.faults import faults, files, scenarios, table, trials
+from tests.faults.runs import Ending
+
+NAMES = tuple(scenarios.SCENARIOS)
+KILL = dict(
+    number=0,
+    seed=0,
+    scenario='babyai',
+    fault='SIGKILL',
+    target='trainer',
+    phase='update',
+    occurrence=3,
+)
+
+
+def test_a_seed_draws_the_same_trials_and_each_fault_once_a_turn():
+  count = len(faults.FAULTS)
+  drawn = [trials.draw(number, 5, NAMES) for number in range(2 * count)]
+  assert drawn == [trials.draw(number, 5, NAMES) for number in range(2 * count)]
+  for turn in (drawn[:count], drawn[count:]):
+    assert {trial.fault for trial in turn} == set(faults.FAULTS)
+  assert [x.fault for x in drawn[:count]] != [x.fault for x in drawn[count:]]
+  for trial in drawn:
+    scenario, fault = (
+        scenarios.SCENARIOS[trial.scenario],
+        faults.FAULTS[trial.fault],
+    )
+    assert (trial.target in scenario.targets) == bool(fault.targets)
+    assert scenario.found or fault.only != 'found'
+
+
+@pytest.mark.parametrize(
+    'ending, named',
+    [
+        (Ending(0, 'Done'), True),
+        (Ending(130, 'Stopped.'), True),
+        (Ending(2, 'EnvError: it is down'), True),
+        (Ending(2, 'usage: launch.py'), False),
+        (Ending(1, 'ValueError: of nobody'), False),
+        (Ending(-11, ''), False),
+    ],
+)
+def test_an_ending_has_a_name_or_not(ending, named):
+  assert ending.named == named
+
+
+@pytest.mark.parametrize('how', ['truncated', 'bit flipped'])
+def test_one_file_of_a_kind_is_damaged(tmp_path, how):
+  for name in ('2', '10'):
+    folder = tmp_path / 'checkpoints' / name
+    folder.mkdir(parents=True)
+    (folder / 'data').write_bytes(bytes(100))
+  rng = np.random.default_rng(0)
+  assert files.damage(tmp_path, 'checkpoint', how, rng) == 'checkpoints/10/data'
+  assert (tmp_path / 'checkpoints/2/data').read_bytes() == bytes(100)
+  assert (tmp_path / 'checkpoints/10/data').read_bytes() != bytes(100)
+  assert files.damage(tmp_path, 'metrics', how, rng) == ''
+
+
+def test_the_table_counts_what_the_log_has(tmp_path):
+  log = tmp_path / 'log.jsonl'
+  line = dict(fault='SIGKILL', hit='push', seed=3, seconds=1800.0)
+  for outcome in ('equal', 'equal', 'typed', 'lost'):
+    table.append(log, line | {'outcome': outcome})
+  table.append(log, line | {'outcome': 'equal', 'hit': 'between'})
+  with log.open('a') as file:
+    file.write('{"cut o')
+  found = table.markdown(table.read(log)).splitlines()
+  row = [cell.strip() for cell in found[2].split('|')]
+  assert row[1] == 'SIGKILL' and row[5] == '2 equal, 1 typed, 1 lost'
+  assert row[8:10] == ['1 equal', '3 equal, 1 typed, 1 lost']
+  assert found[-1] == '5 trials of seed 3 in 2.5 hours.'
+
+
+@pytest.fixture(scope='module')
+def play(tmp_path_factory):
+  """Plays a trial; those of the module share runs that are left alone."""
+  if (reason := hosts.reason()) is not None:
+    pytest.skip(reason)
+  out = tmp_path_factory.mktemp('faults')
+
+  def play(**fields):
+    done = subprocess.run(
+        [
+            *(sys.executable, '-m', 'tests.faults', f'--out={out}'),
+            f'--trial={json.dumps(KILL | fields)}',
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    result = json.loads(done.stdout)
+    assert done.returncode == (result['outcome'] == 'lost')
+    assert result['hit'] == 'update'
+    assert [code for code, _ in result['endings']] == [-9, 0], result
+    return result
+
+  return play
+
+
+@pytest.mark.slow
+def test_a_killed_run_equals_one_that_was_left_alone(play):
+  result = play()
+  assert result['outcome'] == 'equal', result['problems']
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    'broken, scenario, words',
+    [
+        ('record', 'babyai', 'has steps [0, 1, 2, 2, 3]'),
+        pytest.param(
+            *('push', 'babyai', 'sampler/logprob_abs_diff_mean'),
+            marks=pytest.mark.extra,
+        ),
+        pytest.param(
+            *('cursor', 'babyai-ahead', 'trained on other episodes'),
+            marks=pytest.mark.extra,
+        ),
+    ],
+)
+def test_broken_code_is_found(play, broken, scenario, words):
+  result = play(broken=broken, scenario=scenario)
+  assert result['outcome'] == 'lost'
+  assert any(words in problem for problem in result['problems']), result
