@@ -51,6 +51,14 @@ class Adapter(NamedTuple):
   version: str  # of the policy that it and the servers' weights make
 
 
+class _Sent(NamedTuple):
+  """What holds from the moment on at which a try was sent."""
+
+  rid: str | None
+  adapter: Adapter | None
+  accepts: Callable[[str], bool] | None  # see `Sampler`
+
+
 class Sampler(ControlClient):
   """One policy behind one or more inference servers with the same weights.
 
@@ -81,7 +89,7 @@ class Sampler(ControlClient):
       api_key: str | None = None,
       admin_key: str | None = None,
       replicas: Replicas | None = None,
-      accepts: Callable[[str], bool] | None = None,
+      accepts: Callable[[], Callable[[str], bool]] | None = None,
       adapter: Callable[[], Adapter] | None = None,
       vocab_size: int | None = None,
   ):
@@ -102,8 +110,9 @@ class Sampler(ControlClient):
       admin_key: see `ControlClient`.
       replicas: the balancer of requests, shared among samplers, or a router that
         stands before `urls`; None: `urls`, counted by this sampler alone.
-      accepts: whether completions of a weight version are of use; one that is
-        not counts as a failure of its server. None: all are.
+      accepts: called as a request is sent; gives the test of the weight version
+        that its completion may report. One that may not counts as a failure of
+        its server. None: all may.
       adapter: gives what requests ask for at each try. A server then goes on
         reporting the version of its own weights; the completion gets that of
         the adapter. None: requests ask for none.
@@ -194,7 +203,7 @@ class Sampler(ControlClient):
     }
     start = time.perf_counter()
 
-    def read(body: bytes, url: str, adapter: Adapter | None) -> Completion:
+    def read(body: bytes, url: str, sent: _Sent) -> Completion:
       completion = replies.read_completion(
           body,
           url,
@@ -202,13 +211,13 @@ class Sampler(ControlClient):
           max_new_tokens=max_new_tokens,
           vocab_size=self._vocab_size,
           partial=partial,
-          rid=payload.get('rid'),  # of this try
+          rid=sent.rid,
       )
-      if adapter is not None:
+      if sent.adapter is not None:
         completion = dataclasses.replace(
-            completion, weight_version=adapter.version
+            completion, weight_version=sent.adapter.version
         )
-      self._check_version(completion, url)
+      _check_version(completion, url, sent)
       return completion
 
     return await self._generate(payload, read, rid, routing_key)
@@ -249,15 +258,15 @@ class Sampler(ControlClient):
         'logprob_start_len': start - 1,
     }
     ids = input_ids[start - 1 :]
-    read = lambda body, url, _: replies.read_scores(
-        body, url, ids, rid=payload.get('rid')
+    read = lambda body, url, sent: replies.read_scores(
+        body, url, ids, rid=sent.rid
     )
     return await self._generate(payload, read, rid, routing_key)
 
   async def _generate(
       self,
       payload: dict[str, Any],
-      read: Callable[[bytes, str, Adapter | None], T],
+      read: Callable[[bytes, str, _Sent], T],
       rid: str | None,
       routing_key: str | None,
   ) -> T:
@@ -265,7 +274,7 @@ class Sampler(ControlClient):
 
     Args:
       payload: of the request.
-      read: reads a reply of a server, to a request for an adapter or None.
+      read: reads a reply of a server to a try.
       rid: see `generate`.
       routing_key: see `generate`.
     """
@@ -278,16 +287,20 @@ class Sampler(ControlClient):
         # name that is in use. No name may be the beginning of another: when a
         # client leaves, SGLang ends all requests whose names begin so.
         payload['rid'] = f'{rid}.{next(self._serial)}.'
-      adapter = self._adapter() if self._adapter is not None else None
-      if adapter is not None:
-        payload['lora_path'] = adapter.name
+      sent = _Sent(
+          payload.get('rid'),
+          self._adapter() if self._adapter is not None else None,
+          self._accepts() if self._accepts is not None else None,
+      )
+      if sent.adapter is not None:
+        payload['lora_path'] = sent.adapter.name
       self.counts['requests'] += 1
       failed = None  # cancelled, which says nothing of the replica
       try:
         body = await self._call(
             'POST', f'{url}/generate', payload=payload, headers=headers
         )
-        answer = read(body, url, adapter)
+        answer = read(body, url, sent)
         failed = False
         return answer
       except EngineError as error:
@@ -316,16 +329,6 @@ class Sampler(ControlClient):
             f' vocabulary of {limit}; do tokenizer and model belong together?'
         )
 
-  def _check_version(self, completion: Completion, url: str) -> None:
-    """Refuses a server that was restarted and has other weights than the rest."""
-    version = completion.weight_version
-    if self._accepts is not None and not self._accepts(version):
-      raise EngineError(
-          f'{url} answered with weights {version!r}, which this run did not'
-          ' push last. If the server was started again, the next push reaches'
-          ' it; until then it is not used.'
-      )
-
   async def _take(self, routing_key: str | None) -> str:
     """A replica for a request, once one is not held."""
     while True:
@@ -333,3 +336,14 @@ class Sampler(ControlClient):
       if url is not None:
         return url
       await asyncio.sleep(_HELD_S)
+
+
+def _check_version(completion: Completion, url: str, sent: _Sent) -> None:
+  """Refuses a server that was restarted and has other weights than the rest."""
+  version = completion.weight_version
+  if sent.accepts is not None and not sent.accepts(version):
+    raise EngineError(
+        f'{url} answered with weights {version!r}, which this run did not push'
+        ' last. If the server was started again, the next push reaches it;'
+        ' until then it is not used.'
+    )

@@ -14,7 +14,7 @@ import contextlib
 import pathlib
 import shutil
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from absl import logging
@@ -79,6 +79,7 @@ class DiskPush:
     self._lock = threading.Lock()  # guards what follows
     self._current: Version | None = None
     self._before: Version | None = None
+    self._settled: Version | None = None  # of the last push that has ended well
     self._pins: collections.Counter[pathlib.Path] = collections.Counter()
 
   async def __call__(self, params: Any, version: int | str) -> None:
@@ -102,6 +103,8 @@ class DiskPush:
       raise next(iter(failures.values()))
     self._remove_but(new, before)
     await self.use_current_adapter()
+    with self._lock:
+      self._settled = new
 
   async def use_current_adapter(self) -> None:
     """Makes requests ask for the current adapter, if any; unloads others."""
@@ -166,14 +169,22 @@ class DiskPush:
       self.watched.release(url)
       return True
 
-  def accepts(self, name: str) -> bool:
-    """True if a completion may report this weight version.
+  def accepts(self) -> Callable[[str], bool]:
+    """The test of the weight version that a reply to a request of now reports.
 
-    The one before the current belongs to requests that a push overtook.
+    The one before the current belongs to requests that a push overtook: a server
+    that names it in reply to a later request has other weights than it should.
     """
-    with self._lock:
-      versions = (self._current, self._before)
-    return name in {str(v.number) for v in versions if v is not None}
+    settled = self._settled
+
+    def accepts(name: str) -> bool:
+      with self._lock:
+        versions = [self._current]
+        if settled is None or settled is not self._current:
+          versions.append(self._before)
+      return name in {str(v.number) for v in versions if v is not None}
+
+    return accepts
 
   async def install(self, server: ControlClient, version: Version) -> None:
     """Makes one server load a version, and its base if it has another model.
@@ -286,9 +297,9 @@ class Follower:
   def fingerprint(self) -> str:
     raise AssertionError('The process that pushes is asked.')
 
-  def accepts(self, number: str) -> bool:
-    """True if a completion may report this weight version, see `DiskPush`."""
-    return number in self._numbers
+  def accepts(self) -> Callable[[str], bool]:
+    """See `DiskPush`; when its push has ended is not known here."""
+    return lambda number: number in self._numbers
 
   @property
   def adapter(self) -> Adapter:

@@ -23,12 +23,13 @@ class Push(Protocol):
   """`await push(params, version)`: from then on, samples come from `params`.
 
   Attributes:
-    accepts: True if a completion may report a weight version; None: all may.
+    accepts: called as a request is sent; gives the test of the weight version
+      that its completion may report. None: all may.
     adapter: for requests to ask for; None where whole models are pushed.
   """
 
   @property
-  def accepts(self) -> Callable[[str], bool] | None:
+  def accepts(self) -> Callable[[], Callable[[str], bool]] | None:
     ...
 
   @property

@@ -207,6 +207,36 @@ def run_fakes(servers, body, directory, **settings):
   return asyncio.run(main())
 
 
+def test_the_version_before_is_of_use_to_requests_that_a_push_overtook(
+    tmp_path,
+):
+  during = []
+
+  async def update(request):
+    during.append(push_of[0].accepts())
+    del request
+    return {'success': True, 'message': 'ok'}
+
+  push_of = []
+  server, _ = accepting(update_weights_from_disk=update)
+
+  async def body(push):
+    push_of.append(push)
+    sent = []
+    for version in (1, 2, 3):
+      await push(tiny.version_params(version), version)
+      sent.append(push.accepts())
+    return sent
+
+  after_1, after_2, after_3 = run_fakes([server], body, tmp_path)
+  verdicts = lambda accepts: [accepts(name) for name in ('1', '2', '3', 'x')]
+  # Two pushes overtook the first, one the second, and none the last.
+  assert verdicts(after_1) == verdicts(after_2) == [False, True, True, False]
+  assert verdicts(after_3) == [False, False, True, False]
+  # Sent before the server had the third.
+  assert verdicts(during[2]) == [False, True, True, False]
+
+
 def test_a_resumed_run_pushes_its_version_again_and_drops_later_ones(tmp_path):
   async def first(push):
     for version in (7, 8, 9):
