@@ -19,10 +19,12 @@ import os
 import pathlib
 import subprocess
 import sys
+from collections.abc import Collection
 
 from agentrl.errors import ConfigError
 from experiments.clusters import hosts
 from tests.faults import scenarios, table
+from tests.faults.faults import FAULTS
 from tests.faults.trials import Trial, Trials, draw
 
 # Hides /tmp and /dev/shm but for some folders, which may be in /tmp.
@@ -49,7 +51,15 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
   parser.add_argument('--trial', help='JSON of one trial, which is not logged')
   parser.add_argument('--table', action='store_true', help='print it alone')
   parser.add_argument('--scenarios', help='of these alone, with commas')
+  parser.add_argument('--kinds', help='these faults alone, with commas')
   return parser.parse_args(argv)
+
+
+def _chosen(words: str, known: Collection[str]) -> list[str]:
+  chosen = words.split(',')
+  if unknown := [x for x in chosen if x not in known]:
+    raise ConfigError(f'Unknown {unknown}; known: {", ".join(known)}.')
+  return chosen
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -76,14 +86,15 @@ def main(argv: list[str] | None = None) -> int:
     result = trials.play(Trial(**{k: v for k, v in one.items() if k in fields}))
     print(json.dumps(result, indent=1))
     return int(result['outcome'] == 'lost')
-  names = tuple(filter(scenarios.available, scenarios.SCENARIOS))
+  names = list(filter(scenarios.available, scenarios.SCENARIOS))
   if args.scenarios:
-    names = tuple(args.scenarios.split(','))
+    names = _chosen(args.scenarios, scenarios.SCENARIOS)
+  kinds = _chosen(args.kinds, FAULTS) if args.kinds else list(FAULTS)
   done = {(x['seed'], x['number']) for x in table.read(log)}
   for number in range(args.faults):
     if (args.seed, number) in done:
       continue
-    result = trials.play(draw(number, args.seed, names))
+    result = trials.play(draw(number, args.seed, names, kinds))
     table.append(log, result)
     print(json.dumps(result), flush=True)
   results = table.read(log)

@@ -26,8 +26,9 @@ KILL = dict(
 
 def test_a_seed_draws_the_same_trials_and_each_fault_once_a_turn():
   count = len(faults.FAULTS)
-  drawn = [trials.draw(number, 5, NAMES) for number in range(2 * count)]
-  assert drawn == [trials.draw(number, 5, NAMES) for number in range(2 * count)]
+  draw = lambda number: trials.draw(number, 5, NAMES, list(faults.FAULTS))
+  drawn = [draw(number) for number in range(2 * count)]
+  assert drawn == [draw(number) for number in range(2 * count)]
   for turn in (drawn[:count], drawn[count:]):
     assert {trial.fault for trial in turn} == set(faults.FAULTS)
   assert [x.fault for x in drawn[:count]] != [x.fault for x in drawn[count:]]
@@ -38,6 +39,9 @@ def test_a_seed_draws_the_same_trials_and_each_fault_once_a_turn():
     )
     assert (trial.target in scenario.targets) == bool(fault.targets)
     assert scenario.found or fault.only != 'found'
+  kinds = ['SIGKILL', 'port stolen', 'reply cut']
+  drawn = [trials.draw(number, 5, ['babyai'], kinds) for number in range(9)]
+  assert {(x.fault, x.scenario) for x in drawn} == {('SIGKILL', 'babyai')}
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -62,16 +63,18 @@ class Trial:
   occurrence: int = -1
 
 
-def draw(number: int, seed: int, names: tuple[str, ...]) -> Trial:
+def draw(
+    number: int, seed: int, names: Sequence[str], kinds: Sequence[str]
+) -> Trial:
   """A trial of a seed, always the same.
 
   Args:
     number: of the trial.
     seed: of the harness.
-    names: scenarios that this machine has.
+    names: of scenarios to draw from.
+    kinds: of faults, each once before any comes again.
   """
-  # Each fault once before any comes again.
-  faults = list(FAULTS)
+  faults = [x for x in kinds if any(_fits(x, name) for name in names)]
   turn, index = divmod(number, len(faults))
   np.random.default_rng([seed, turn]).shuffle(faults)
   name = faults[index]
