@@ -17,6 +17,7 @@ import functools
 import pathlib
 import statistics
 import time
+import zlib
 from collections.abc import (
     Callable,
     Collection as Numbers,
@@ -130,7 +131,7 @@ class Ahead(Supply):
     self._groups: dict[int, Group] = {}  # finished
     self._replaced: list[int] = []  # of these: they wait for the next batch
     self._tasks: dict[int, asyncio.Task[Group]] = {}
-    self._written: set[int] = set()
+    self._written: dict[int, int] = {}  # number -> CRC-32 of its file
     # Groups used since the last checkpoint, and those between it and the one
     # before it.
     self._used: set[int] = set()
@@ -186,22 +187,25 @@ class Ahead(Supply):
     """The state for `restore`; JSON values. Writes the groups that ended."""
     self._take(self._ended)
     if self._folder is not None:
-      for number in self._groups.keys() - self._written:
-        episodes_lib.write(self._path(number), self._groups[number].episodes)
-        self._written.add(number)
+      for number in self._groups.keys() - self._written.keys():
+        path = self._path(number)
+        episodes_lib.write(path, self._groups[number].episodes)
+        self._written[number] = zlib.crc32(path.read_bytes())
     return {
         'tasks': self._sources.cursor(),
         'rounds': self._rounds,
         'pipeline': self._pipeline.state(),
         'replaced': self._replaced,
         'admitted': [list(self._admitted[n]) for n in sorted(self._admitted)],
+        'written': sorted(self._written.items()),
     }
 
   def restore(self, state: Mapping[str, Any]) -> None:
     """Goes to where `state()` was taken.
 
-    Finished groups come from their files; others, and those whose file cannot
-    be read, are played again from their seeds, as if admitted when they were.
+    Finished groups come from their files; others, and those whose file is not
+    as it was written, are played again from their seeds, as if admitted when
+    they were.
 
     Raises:
       DataError: it was taken with other tasks or another seed.
@@ -216,9 +220,11 @@ class Ahead(Supply):
           [number, *start, horizon, version]
       )
     finished = [*self._pipeline.done, *state['replaced']]
-    found = self._ranks.gather(lambda: list(self._kept(finished)))
-    self._groups = dict(found)
-    self._written = set(self._groups)
+    # Runs of earlier versions have no sums.
+    sums = dict(state.get('written', ()))
+    found = self._ranks.gather(lambda: list(self._kept(finished, sums)))
+    self._groups = {number: group for number, _, group in found}
+    self._written = {number: crc for number, crc, _ in found}
     # They teach nothing: one whose file is gone is not played again.
     self._replaced = [n for n in state['replaced'] if n in self._groups]
     done = {n: s for n, s in self._pipeline.done.items() if n in self._groups}
@@ -235,9 +241,9 @@ class Ahead(Supply):
     The one before it is complete then, and still has the groups that were used
     since. At the end of a run it is called once more.
     """
-    for number in self._obsolete & self._written:
+    for number in self._obsolete & self._written.keys():
       self._path(number).unlink(missing_ok=True)
-      self._written.discard(number)
+      del self._written[number]
     self._obsolete, self._used = self._used, set()
 
   def close(self) -> None:
@@ -383,8 +389,10 @@ class Ahead(Supply):
         'time/sampler_idle_s': idle_s,
     }
 
-  def _kept(self, numbers: Numbers[int]) -> Iterator[tuple[int, Group]]:
-    """Finished groups from their files; those that can be read."""
+  def _kept(
+      self, numbers: Numbers[int], sums: Mapping[int, int]
+  ) -> Iterator[tuple[int, int, Group]]:
+    """Finished groups from their files, with the CRC-32 of these; those intact."""
     if self._folder is None:
       return
     for path in self._folder.glob('*.jsonl'):
@@ -392,13 +400,17 @@ class Ahead(Supply):
       if path not in map(self._path, numbers):
         path.unlink()
     for number in numbers:
-      admission = self._admitted[number]
+      admission, path = self._admitted[number], self._path(number)
       try:
-        episodes = tuple(episodes_lib.read(self._path(number)))
+        crc = zlib.crc32(path.read_bytes())
+        # A number that was changed, or a line that is missing, would not show.
+        if crc != sums.get(number, crc):
+          raise DataError(f'{path} is not what was written')
+        episodes = tuple(episodes_lib.read(path))
       except (OSError, DataError) as error:
         logging.warning('Playing group %d again: %s', number, error)
         continue
-      yield number, Group(admission.task_id, admission.ordinal, episodes)
+      yield number, crc, Group(admission.task_id, admission.ordinal, episodes)
 
   def _path(self, number: int) -> pathlib.Path:
     assert self._folder is not None

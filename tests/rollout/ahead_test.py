@@ -259,6 +259,37 @@ def test_a_group_without_its_file_is_played_again(loop, tmp_path, caplog):
   again.close()
 
 
+@pytest.mark.parametrize(
+    'damage',
+    [
+        lambda data: data[
+            : data.index(b'\n') + 1
+        ],  # of its episodes, the first
+        lambda data: data.replace(b'"seed": ', b'"seed": 1', 1),
+    ],
+)
+def test_a_group_whose_file_was_changed_is_played_again(
+    loop, tmp_path, caplog, damage
+):
+  ahead = make(loop, tmp_path, Played())
+  walk(ahead, 1)
+  loop.run(asyncio.sleep(0.01))
+  state = ahead.state()
+  path = tmp_path / ahead_lib.FOLDER / '00000002.jsonl'
+  path.write_bytes(damage(path.read_bytes()))
+  play = Played()
+  again = make(loop, tmp_path, play)
+  again.restore(json.loads(json.dumps(state)))
+  walk(again, 1, first=1)
+  assert 2 in [x.number for x in play.asked]
+  assert f'Playing group 2 again: {path} is not what was written' in caplog.text
+  # A run of before had no sums.
+  del state['written']
+  old = make(loop, tmp_path, Played())
+  old.restore(state)
+  assert 2 in old._groups
+
+
 def test_files_stay_as_long_as_a_checkpoint_may_need_them(loop, tmp_path):
   ahead = make(loop, tmp_path, Played())
   folder = tmp_path / ahead_lib.FOLDER
