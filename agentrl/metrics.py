@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import rich.console
 import rich.progress
+from absl import logging
 
 from agentrl.errors import DataError
 from agentrl.trackers import Tracker
@@ -115,7 +116,8 @@ class Writer:
     # The file is empty if its lines were removed.
     last = json.loads(lines.pop()) if lines else {'step': self._start - 1}
     # At once, so that a kill leaves a line and not a part of it.
-    _replace(self._path, ''.join([*lines, _text({**last, **values})]))
+    text = ''.join([*lines, _text({**last, **values})])
+    _replace(self._path, text.encode())
     self._file.close()
     self._file = open(self._path, 'a', encoding='utf-8')
     self._track(last['step'], values)
@@ -192,30 +194,51 @@ def discard_from(path: pathlib.Path, step: int) -> int:
   """Moves the lines of step `step` and later to `<name>.discarded`.
 
   A run that was killed wrote lines beyond its last checkpoint, and perhaps
-  half a line; a resume does those steps again.
+  half a line; a resume does those steps again. Lines that are missing before
+  are logged.
 
   Returns:
     How many lines were moved.
+
+  Raises:
+    DataError: a line of an earlier step, but the last one of the file, is
+      damaged, which no kill does.
   """
   if not path.exists():
     return 0
-  kept: list[str] = []
-  moved: list[str] = []
-  for line in path.read_text(encoding='utf-8').splitlines():
+  kept: list[bytes] = []
+  moved: list[bytes] = []
+  coming = 0  # the step of the next line
+  missing: list[int] = []
+  lines = path.read_bytes().splitlines()
+  for number, line in enumerate(lines, start=1):
     try:
-      beyond = json.loads(line)['step'] >= step
-    except (json.JSONDecodeError, KeyError, TypeError):
-      beyond = True  # the line that the kill cut in half
-    (moved if beyond else kept).append(line + '\n')
+      found = int(json.loads(line)['step'])
+    except (ValueError, KeyError, TypeError) as error:
+      if coming < step and number < len(lines):
+        raise DataError(
+            f'Line {number} of {path} is damaged ({error}). Put the file back,'
+            ' or delete the line: the run goes on without it.'
+        ) from error
+      found = step  # the line that the kill cut in half
+    missing += range(coming, min(found, step))
+    coming = max(found + 1, coming)
+    (moved if found >= step else kept).append(line + b'\n')
+  missing += range(coming, step)
+  if missing:
+    logging.warning(
+        '%s has no line of %d of the %d steps that were done, such as %d.',
+        *(path, len(missing), step, missing[0]),
+    )
   if moved:
     discarded = path.with_name(path.name + '.discarded')
-    with open(discarded, 'a', encoding='utf-8') as file:
+    with open(discarded, 'ab') as file:
       file.writelines(moved)
-    _replace(path, ''.join(kept))
+    _replace(path, b''.join(kept))
   return len(moved)
 
 
-def _replace(path: pathlib.Path, text: str) -> None:
+def _replace(path: pathlib.Path, data: bytes) -> None:
   partial = path.with_name(path.name + '.tmp')
-  partial.write_text(text, encoding='utf-8')
+  partial.write_bytes(data)
   partial.replace(path)

@@ -280,6 +280,30 @@ def test_a_line_without_a_step_is_broken(tmp_path, line):
   assert lines(path) == [{'step': 0}]
 
 
+@pytest.mark.parametrize('line', [b'{"step": 1, "x": 1\xff}', b'{"step"; 1}'])
+def test_a_damaged_line_of_a_step_that_stays_is_named(tmp_path, line):
+  path = tmp_path / 'metrics.jsonl'
+  data = b'{"step": 0}\n%s\n{"step": 2}\n' % line
+  path.write_bytes(data)
+  with pytest.raises(DataError, match=f'Line 2 of {path} is damaged'):
+    metrics.discard_from(path, 3)
+  assert path.read_bytes() == data
+  # Where the step is done again anyway, it goes with the others.
+  assert metrics.discard_from(path, 1) == 2
+  assert path.read_bytes() == b'{"step": 0}\n'
+
+
+def test_lines_that_are_missing_are_said(tmp_path, caplog):
+  path = tmp_path / 'metrics.jsonl'
+  path.write_text('{"step": 0}\n{"step": 3}\n')
+  assert metrics.discard_from(path, 6) == 0
+  assert 'no line of 4 of the 6 steps that were done, such as 1' in caplog.text
+  caplog.clear()
+  path.write_text('{"step": 0}\n{"step": 1}\n{"step": 2}\n{"st')
+  assert metrics.discard_from(path, 2) == 2
+  assert not caplog.text
+
+
 def test_nothing_to_discard_touches_nothing(tmp_path):
   path = tmp_path / 'metrics.jsonl'
   assert metrics.discard_from(path, 0) == 0
