@@ -78,6 +78,10 @@ class ProcessLost(AgentrlError):
   """Another process of the same run is gone."""
 
 
+class OutOfMemory(AgentrlError):
+  """The machine or a device has no memory left."""
+
+
 class DataError(AgentrlError):
   """A file of episodes, tasks or metrics has a line that cannot be used."""
 

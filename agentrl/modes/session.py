@@ -2,24 +2,33 @@
 
 import contextlib
 import dataclasses
+import errno
 import os
 import pathlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import jax
 import rich.console
 from ml_collections import ConfigDict
 
 from agentrl import config as config_lib, shipped
 from agentrl.config import resume
-from agentrl.errors import AgentrlError, CheckpointError, DivergedError
+from agentrl.errors import (
+    AgentrlError,
+    CheckpointError,
+    DivergedError,
+    OutOfMemory,
+)
 from agentrl.modes import reading
 from agentrl.parallel import compile_cache, distributed, ranks
 from agentrl.rollout import env_server, seeds
 from agentrl.rollout.env_server import Begin
 from agentrl.runtime import lock, starts, workdir as workdir_lib
 from agentrl.runtime.event_loop import EventLoop, Interrupted
+
+_REASON_CHARS = 200  # of an allocator's own words
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,7 +119,11 @@ def run(
   ranks.check_devices()
   directory = workdir_lib.make(workdir)
   try:
-    with ranks.together(directory, os.environ), contextlib.ExitStack() as stack:
+    with (
+        _memory(directory),
+        ranks.together(directory, os.environ),
+        contextlib.ExitStack() as stack,
+    ):
       first = distributed.is_first()
       ranks.same(lambda: first and stack.enter_context(lock.hold(directory)))
       loop = stack.enter_context(EventLoop())
@@ -140,4 +153,24 @@ def run(
     raise CheckpointError(
         f'{directory} was deleted while the run wrote to it, and all that it'
         f' had left with it ({error}).'
+    ) from error
+
+
+@contextlib.contextmanager
+def _memory(directory: pathlib.Path) -> Iterator[None]:
+  """Names what ends a block where there is no memory left, and the way on."""
+  try:
+    yield
+  except (MemoryError, OSError, jax.errors.JaxRuntimeError) as error:
+    if isinstance(error, OSError) and error.errno != errno.ENOMEM:
+      raise
+    if isinstance(
+        error, jax.errors.JaxRuntimeError
+    ) and 'RESOURCE_EXHAUSTED' not in str(error):
+      raise
+    reason = ' '.join(str(error).split())[:_REASON_CHARS] or 'Python had none'
+    raise OutOfMemory(
+        f'There is not enough memory: {reason}. With a smaller optim.max_tokens'
+        ' an update needs less, with a smaller sampler.max_running the engine.'
+        f' {workdir_lib.way_on(directory)}'
     ) from error

@@ -6,6 +6,7 @@ import errno
 import pathlib
 import types
 
+import jax
 import jax.numpy as jnp
 import pytest
 
@@ -17,6 +18,7 @@ from agentrl.errors import (
     ConfigError,
     DataError,
     DivergedError,
+    OutOfMemory,
 )
 from agentrl.modes import session as session_lib
 from agentrl.rollout import seeds
@@ -212,3 +214,43 @@ def test_a_disk_that_takes_no_file_is_said_with_what_is_lost(start, wrapped):
   )
   with pytest.raises(CheckpointError, match=f'^{start_of}.*{said}'):
     start(mode)
+
+
+FULL = 'RESOURCE_EXHAUSTED: Out of memory allocating 68719476736 bytes.'
+
+
+@pytest.mark.parametrize(
+    'error, said',
+    [
+        (MemoryError(), 'not enough memory: Python had none'),
+        (OSError(errno.ENOMEM, 'Cannot allocate memory'), 'Cannot allocate'),
+        (jax.errors.JaxRuntimeError(FULL), 'allocating 68719476736 bytes'),
+    ],
+)
+def test_memory_that_is_full_is_named_with_the_way_on(start, error, said):
+  def mode(session):
+    save(session, 3)
+    raise error
+
+  with pytest.raises(OutOfMemory) as ended:
+    start(mode)
+  message = str(ended.value)
+  assert said in message and 'optim.max_tokens' in message
+  assert 'continues from the last checkpoint' in message and 'ts/3' in message
+
+
+@pytest.mark.parametrize(
+    'error',
+    [
+        OSError(errno.EIO, 'of a disk'),
+        jax.errors.JaxRuntimeError('INTERNAL: x'),
+    ],
+)
+def test_other_errors_are_not_of_memory(start, error):
+  def mode(session):
+    del session
+    raise error
+
+  with pytest.raises(type(error)) as ended:
+    start(mode)
+  assert ended.value is error
