@@ -24,8 +24,9 @@ from collections.abc import Collection
 from agentrl.errors import ConfigError
 from experiments.clusters import hosts
 from tests.faults import scenarios, table
+from tests.faults.draws import Trial, draw
 from tests.faults.faults import FAULTS
-from tests.faults.trials import Trial, Trials, draw
+from tests.faults.trials import Trials
 
 # Hides /tmp and /dev/shm but for some folders, which may be in /tmp.
 _HIDE = """

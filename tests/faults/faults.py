@@ -16,7 +16,7 @@ import psutil
 from tests.faults import files
 from tests.faults.runs import Run
 
-Undo = Callable[[], None]
+Undo = Callable[[], object]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +44,7 @@ class Fault:
     strike: does it; returns what takes it back, and a word on what it did.
     targets: processes that it can hit; (): none, it hits the whole run.
     between: whether it hits what a SIGKILL of the run has left.
+    lasts: whether it is taken back only where the run's last words ask for it.
     only: what the scenario needs: '' for nothing, 'found' for a proxy, 'own'
       for an engine in a process of its own.
   """
@@ -51,6 +52,7 @@ class Fault:
   strike: Callable[[Strike], tuple[Undo | None, str]]
   targets: tuple[str, ...] = ()
   between: bool = False
+  lasts: bool = False
   only: str = ''
 
 
@@ -163,9 +165,9 @@ def _port(strike):
 
 def _damage(kind, how):
   def strike(strike):
-    return None, files.damage(strike.run.workdir, kind, how, strike.rng)
+    return files.damage(strike.run.workdir, kind, how, strike.rng)
 
-  return Fault(strike, between=True)
+  return Fault(strike, between=True, lasts=True)
 
 
 def _network(mode):

@@ -9,7 +9,7 @@ import pytest
 
 from experiments.clusters import hosts
 from tests.e2e.running import ROOT
-from tests.faults import faults, files, scenarios, table, trials
+from tests.faults import draws, faults, files, scenarios, table
 from tests.faults.runs import Ending
 
 NAMES = tuple(scenarios.SCENARIOS)
@@ -26,7 +26,7 @@ KILL = dict(
 
 def test_a_seed_draws_the_same_trials_and_each_fault_once_a_turn():
   count = len(faults.FAULTS)
-  draw = lambda number: trials.draw(number, 5, NAMES, list(faults.FAULTS))
+  draw = lambda number: draws.draw(number, 5, NAMES, list(faults.FAULTS))
   drawn = [draw(number) for number in range(2 * count)]
   assert drawn == [draw(number) for number in range(2 * count)]
   for turn in (drawn[:count], drawn[count:]):
@@ -40,7 +40,7 @@ def test_a_seed_draws_the_same_trials_and_each_fault_once_a_turn():
     assert (trial.target in scenario.targets) == bool(fault.targets)
     assert scenario.found or fault.only != 'found'
   kinds = ['SIGKILL', 'port stolen', 'reply cut']
-  drawn = [trials.draw(number, 5, ['babyai'], kinds) for number in range(9)]
+  drawn = [draws.draw(number, 5, ['babyai'], kinds) for number in range(9)]
   assert {(x.fault, x.scenario) for x in drawn} == {('SIGKILL', 'babyai')}
 
 
@@ -66,10 +66,13 @@ def test_one_file_of_a_kind_is_damaged(tmp_path, how):
     folder.mkdir(parents=True)
     (folder / 'data').write_bytes(bytes(100))
   rng = np.random.default_rng(0)
-  assert files.damage(tmp_path, 'checkpoint', how, rng) == 'checkpoints/10/data'
+  restore, name = files.damage(tmp_path, 'checkpoint', how, rng)
+  assert name == 'checkpoints/10/data'
   assert (tmp_path / 'checkpoints/2/data').read_bytes() == bytes(100)
   assert (tmp_path / 'checkpoints/10/data').read_bytes() != bytes(100)
-  assert files.damage(tmp_path, 'metrics', how, rng) == ''
+  restore()
+  assert (tmp_path / 'checkpoints/10/data').read_bytes() == bytes(100)
+  assert files.damage(tmp_path, 'metrics', how, rng)[1] == ''
 
 
 def test_the_table_counts_what_the_log_has(tmp_path):

@@ -1,6 +1,7 @@
 """Damage to files of a workdir whose run is not running."""
 
 import pathlib
+from collections.abc import Callable
 
 import numpy as np
 
@@ -20,7 +21,7 @@ KINDS = {
 
 def damage(
     workdir: pathlib.Path, kind: str, how: str, rng: np.random.Generator
-) -> str:
+) -> tuple[Callable[[], object], str]:
   """Damages one file of a kind.
 
   Args:
@@ -30,7 +31,7 @@ def damage(
     rng: draws the file and the place.
 
   Returns:
-    The file, from the workdir; '' if there is none.
+    What puts it back, and the file, from the workdir; '' if there is none.
   """
   found = sorted(
       path
@@ -44,13 +45,14 @@ def damage(
     newest = str(max(int(x) for x in folders if x.isdecimal()))
     found = [x for x in found if x.relative_to(workdir).parts[1] == newest]
   if not found:
-    return ''
+    return lambda: None, ''
   path = found[rng.integers(len(found))]
-  data = bytearray(path.read_bytes())
+  before = path.read_bytes()
+  data = bytearray(before)
   place = int(rng.integers(len(data)))
   if how == 'truncated':
     data = data[:place]
   else:
     data[place] ^= 1 << int(rng.integers(8))
   path.write_bytes(data)
-  return str(path.relative_to(workdir))
+  return lambda: path.write_bytes(before), str(path.relative_to(workdir))

@@ -1,4 +1,4 @@
-"""Trials: a run, a moment, a fault, and what became of the run."""
+"""A trial: a run, a moment, a fault, and what became of the run."""
 
 import contextlib
 import dataclasses
@@ -8,96 +8,21 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tests.faults import checks, services as services_lib
+from tests.faults.draws import RANDOM, Trial
 from tests.faults.faults import FAULTS, Strike, Undo
 from tests.faults.runs import PHASES, Run
 from tests.faults.scenarios import SCENARIOS
 
-RANDOM = 'random'  # a moment of any phase
 _FOLDER = pathlib.Path('/tmp/trial')  # a file system of its own
 _SIZE = '256m'
 _END_S = 300.0  # of a start, after its fault
 _LIFTED_S = 10.0  # after which what a fault holds is given back
 _STARTS = 8
-# How often each scenario is drawn.
-_WEIGHTS = {
-    'babyai': 4,
-    'babyai-ahead': 4,
-    'textcraft-served': 3,
-    'babyai-proxied': 2,
-    'babyai-proxied-ahead': 1,
-    'sciworld': 1,
-    'miniwob': 1,
-    'babyai-ranks': 1,
-    'babyai-sglang': 1,
-}
-
-
-@dataclasses.dataclass(frozen=True)
-class Trial:
-  """One fault of one run; all that is drawn later comes from `seed`.
-
-  Attributes:
-    number: in the order of a seed's trials.
-    seed: of the harness.
-    scenario: of `SCENARIOS`.
-    fault: of `FAULTS`.
-    target: process that it hits; '': none.
-    phase: of `PHASES`, or `RANDOM`.
-    broken: see `Run`.
-    occurrence: of the phase, from 0; -1: it is drawn.
-  """
-
-  number: int
-  seed: int
-  scenario: str
-  fault: str
-  target: str
-  phase: str
-  broken: str = ''
-  occurrence: int = -1
-
-
-def draw(
-    number: int, seed: int, names: Sequence[str], kinds: Sequence[str]
-) -> Trial:
-  """A trial of a seed, always the same.
-
-  Args:
-    number: of the trial.
-    seed: of the harness.
-    names: of scenarios to draw from.
-    kinds: of faults, each once before any comes again.
-  """
-  faults = [x for x in kinds if any(_fits(x, name) for name in names)]
-  turn, index = divmod(number, len(faults))
-  np.random.default_rng([seed, turn]).shuffle(faults)
-  name = faults[index]
-  fault = FAULTS[name]
-  rng = np.random.default_rng([seed, number, 1])
-  fits = [x for x in names if _fits(name, x)]
-  weights = np.array([_WEIGHTS[x] for x in fits], float)
-  scenario = str(rng.choice(fits, p=weights / weights.sum()))
-  targets = [x for x in fault.targets if x in SCENARIOS[scenario].targets]
-  target = str(rng.choice(targets)) if targets else ''
-  phases = PHASES[1:] if fault.between else (*PHASES, RANDOM)
-  return Trial(number, seed, scenario, name, target, str(rng.choice(phases)))
-
-
-def _fits(fault: str, name: str) -> bool:
-  kind, scenario = FAULTS[fault], SCENARIOS[name]
-  if kind.targets and not set(kind.targets) & set(scenario.targets):
-    return False
-  if kind.only == 'own':
-    return 'engine' in scenario.targets and not scenario.found
-  if kind.only == 'found':
-    return scenario.found
-  return not fault.startswith('episodes ahead') or scenario.staleness > 0
 
 
 class Trials:
@@ -169,8 +94,8 @@ class Trials:
       hit, undo, note = _strike(run, trial, services, rng)
     else:
       undo, note = None, 'the run was over'
-    ways, problems = _finish(run, undo)
     fault = FAULTS[trial.fault]
+    ways, problems = _finish(run, undo, fault.lasts)
     if not problems:
       damaged = note if fault.between else ''
       problems += checks.problems(
@@ -278,9 +203,21 @@ def _strike(
     return '', None, f'the fault failed: {error!r}'
 
 
-def _finish(run: Run, undo: Undo | None) -> tuple[list[str], list[str]]:
-  """Starts the command until it ends well; files removed, and problems."""
+def _finish(
+    run: Run, undo: Undo | None, lasts: bool
+) -> tuple[list[str], list[str]]:
+  """Starts the command until it ends well.
+
+  Args:
+    run: that goes on, or was killed.
+    undo: takes the fault back; called after a while, or when a start has ended.
+    lasts: it is called only where the run asks for it.
+
+  Returns:
+    What the run's last words asked for and was done, and problems.
+  """
   ways: list[str] = []
+  restore, undo = (undo, None) if lasts else (None, undo)
   if not run.processes:  # killed, with a fault in between
     run.start()
   while True:
@@ -300,16 +237,26 @@ def _finish(run: Run, undo: Undo | None) -> tuple[list[str], list[str]]:
     if len(run.endings) >= _STARTS:
       return ways, [f'{_STARTS} starts did not finish it']
     if [x.last for x in run.endings[-2:]] == [ending.last] * 2:
-      way = re.search(r'[Rr]emove (/\S+?)[.,:;]? ', f'{ending.last} ')
-      if way is None or not _remove(pathlib.Path(way[1])):
+      way = _follow(ending.last, restore)
+      if not way:
         return ways, [f'no way on: {ending.last}']
-      ways.append(way[1])
+      ways.append(way)
     run.start()
 
 
-def _remove(path: pathlib.Path) -> bool:
+def _follow(words: str, restore: Undo | None) -> str:
+  """Does what the last words of a run ask for; '' if that is nothing."""
+  if remove := re.search(r'[Rr]emove (/\S+?)[.,:;]? ', f'{words} '):
+    _remove(pathlib.Path(remove[1]))
+    return f'removed {remove[1]}'
+  if restore is not None and re.search(r'Put (it|the file) back', words):
+    restore()
+    return 'put the file back'
+  return ''
+
+
+def _remove(path: pathlib.Path) -> None:
   if path.is_dir():
     shutil.rmtree(path)
   else:
     path.unlink(missing_ok=True)
-  return not path.exists()
