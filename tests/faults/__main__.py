@@ -2,7 +2,7 @@ r"""Faults in runs of real processes, and whether anything is lost by them.
 
     python -m tests.faults --out=runs/faults --faults=200 --seed=0
 
-Each trial starts a small run, does one thing to it at a moment that its seed
+Each trial starts a small run, does a few things to it at moments that its seed
 draws, starts the same command until it ends well, and compares all that it left
 with a run that was left alone. Finished trials are lines of `log.jsonl` in the
 folder, which another start goes on from; what was lost is kept beside it.
@@ -14,6 +14,7 @@ ports, `/tmp` and `/dev/shm` of their own.
 """
 
 import argparse
+import itertools
 import json
 import os
 import pathlib
@@ -23,8 +24,7 @@ from collections.abc import Collection
 
 from agentrl.errors import ConfigError
 from experiments.clusters import hosts
-from tests.faults import scenarios, table
-from tests.faults.draws import Trial, draw
+from tests.faults import draws, scenarios, table
 from tests.faults.faults import FAULTS
 from tests.faults.trials import Trials
 
@@ -46,7 +46,7 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
       prog='python -m tests.faults', description=__doc__.partition('\n')[0]
   )
   parser.add_argument('--out', type=pathlib.Path, required=True)
-  parser.add_argument('--faults', type=int, default=200, help='trials in all')
+  parser.add_argument('--faults', type=int, default=200, help='in all')
   parser.add_argument('--seed', type=int, default=0)
   parser.add_argument('--replay', type=int, help='line of the log, from 1')
   parser.add_argument('--trial', help='JSON of one trial, which is not logged')
@@ -83,21 +83,25 @@ def main(argv: list[str] | None = None) -> int:
   elif args.trial is not None:
     one = json.loads(args.trial)
   if one is not None:
-    fields = Trial.__dataclass_fields__
-    result = trials.play(Trial(**{k: v for k, v in one.items() if k in fields}))
+    result = trials.play(draws.from_line(one))
     print(json.dumps(result, indent=1))
     return int(result['outcome'] == 'lost')
   names = list(filter(scenarios.available, scenarios.SCENARIOS))
   if args.scenarios:
     names = _chosen(args.scenarios, scenarios.SCENARIOS)
   kinds = _chosen(args.kinds, FAULTS) if args.kinds else list(FAULTS)
-  done = {(x['seed'], x['number']) for x in table.read(log)}
-  for number in range(args.faults):
-    if (args.seed, number) in done:
+  done = table.read(log)
+  count = sum(len(table.hits(x)) for x in done)
+  played = {(x['seed'], x['number']) for x in done}
+  for number in itertools.count():
+    if count >= args.faults:
+      break
+    if (args.seed, number) in played:
       continue
-    result = trials.play(draw(number, args.seed, names, kinds))
+    result = trials.play(draws.draw(number, args.seed, names, kinds))
     table.append(log, result)
     print(json.dumps(result), flush=True)
+    count += len(table.hits(result))
   results = table.read(log)
   print(table.markdown(results))
   return int(any(x['outcome'] == 'lost' for x in results))

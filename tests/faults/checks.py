@@ -3,7 +3,7 @@
 import pathlib
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from experiments.benchmarks import soak_kills, soak_run
 from tests.faults import runs
@@ -24,7 +24,10 @@ _TIMED = ('turns', 'policy_version')
 
 
 def problems(
-    whole: pathlib.Path, run: pathlib.Path, scenario: Scenario, damaged: str
+    whole: pathlib.Path,
+    run: pathlib.Path,
+    scenario: Scenario,
+    damaged: Sequence[str],
 ) -> list[str]:
   """How the records of a run differ from those of one that was left alone.
 
@@ -32,7 +35,8 @@ def problems(
     whole: workdir of that one.
     run: workdir of the other.
     scenario: of both.
-    damaged: file, from the workdir, that a fault has changed; it is not compared.
+    damaged: files, from the workdir, that faults have changed, and that are not
+      compared.
   """
   found = []
   try:
@@ -46,7 +50,7 @@ def problems(
     found += _files(whole, run)
   except Exception as error:  # a record that cannot be read is a finding too
     found.append(f'the record cannot be compared: {error!r}')
-  return [x for x in found if not damaged or damaged not in x][:20]
+  return [x for x in found if not any(name in x for name in damaged)][:20]
 
 
 def _lines(path):

@@ -1,7 +1,8 @@
-"""Which fault hits which run when: drawn from a seed."""
+"""Which faults hit which run when: drawn from a seed."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from tests.faults.runs import PHASES
 from tests.faults.scenarios import SCENARIOS
 
 RANDOM = 'random'  # a moment of any phase
+FAULTS_A_RUN = 3
 # How often each scenario is drawn.
 _WEIGHTS = {
     'babyai': 4,
@@ -25,28 +27,50 @@ _WEIGHTS = {
 
 
 @dataclasses.dataclass(frozen=True)
+class Blow:
+  """One fault.
+
+  Attributes:
+    fault: of `FAULTS`.
+    target: process that it hits; '': none.
+    phase: of `PHASES`, or `RANDOM`.
+    occurrence: of the phase, from 0, since the blow before or the start after it;
+      -1: it is drawn.
+  """
+
+  fault: str
+  target: str
+  phase: str
+  occurrence: int = -1
+
+
+@dataclasses.dataclass(frozen=True)
 class Trial:
-  """One fault of one run; all that is drawn later comes from `seed`.
+  """Faults of one run; all that is drawn later comes from `seed`.
 
   Attributes:
     number: in the order of a seed's trials.
     seed: of the harness.
     scenario: of `SCENARIOS`.
-    fault: of `FAULTS`.
-    target: process that it hits; '': none.
-    phase: of `PHASES`, or `RANDOM`.
+    blows: one after the other.
     broken: see `Run`.
-    occurrence: of the phase, from 0; -1: it is drawn.
   """
 
   number: int
   seed: int
   scenario: str
-  fault: str
-  target: str
-  phase: str
+  blows: tuple[Blow, ...]
   broken: str = ''
-  occurrence: int = -1
+
+
+def from_line(line: Mapping[str, Any]) -> Trial:
+  """The trial of a line of the log."""
+  blows = tuple(
+      Blow(*(x[name] for name in ('fault', 'target', 'phase', 'occurrence')))
+      for x in line['blows']
+  )
+  names = ('number', 'seed', 'scenario')
+  return Trial(*(line[x] for x in names), blows, line.get('broken', ''))
 
 
 def draw(
@@ -58,21 +82,27 @@ def draw(
     number: of the trial.
     seed: of the harness.
     names: of scenarios to draw from.
-    kinds: of faults, each once before any comes again.
+    kinds: of faults; each is the first of a trial once before any is again.
   """
-  faults = [x for x in kinds if any(_fits(x, name) for name in names)]
-  turn, index = divmod(number, len(faults))
-  np.random.default_rng([seed, turn]).shuffle(faults)
-  name = faults[index]
-  fault = FAULTS[name]
+  kinds = [x for x in kinds if any(_fits(x, name) for name in names)]
+  turn, index = divmod(number, len(kinds))
+  first = str(np.random.default_rng([seed, turn]).permutation(kinds)[index])
   rng = np.random.default_rng([seed, number, 1])
-  fits = [x for x in names if _fits(name, x)]
+  fits = [x for x in names if _fits(first, x)]
   weights = np.array([_WEIGHTS[x] for x in fits], float)
   scenario = str(rng.choice(fits, p=weights / weights.sum()))
+  others = [x for x in kinds if _fits(x, scenario)]
+  more = rng.choice(others, FAULTS_A_RUN - 1)
+  blows = tuple(_blow(str(x), scenario, rng) for x in (first, *more))
+  return Trial(number, seed, scenario, blows)
+
+
+def _blow(name: str, scenario: str, rng: np.random.Generator) -> Blow:
+  fault = FAULTS[name]
   targets = [x for x in fault.targets if x in SCENARIOS[scenario].targets]
   target = str(rng.choice(targets)) if targets else ''
   phases = PHASES[1:] if fault.between else (*PHASES, RANDOM)
-  return Trial(number, seed, scenario, name, target, str(rng.choice(phases)))
+  return Blow(name, target, str(rng.choice(phases)))
 
 
 def _fits(fault: str, name: str) -> bool:

@@ -1,5 +1,6 @@
 """Tests for the harness of faults: what it draws, sees, and finds."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -13,35 +14,40 @@ from tests.faults import draws, faults, files, scenarios, table
 from tests.faults.runs import Ending
 
 NAMES = tuple(scenarios.SCENARIOS)
-KILL = dict(
-    number=0,
-    seed=0,
-    scenario='babyai',
-    fault='SIGKILL',
-    target='trainer',
-    phase='update',
-    occurrence=3,
-)
+KILL = {
+    'number': 0,
+    'seed': 0,
+    'scenario': 'babyai',
+    'blows': [{
+        'fault': 'SIGKILL',
+        'target': 'trainer',
+        'phase': 'update',
+        'occurrence': 3,
+    }],
+}
 
 
-def test_a_seed_draws_the_same_trials_and_each_fault_once_a_turn():
+def test_a_seed_draws_the_same_trials_and_each_fault_first_once_a_turn():
   count = len(faults.FAULTS)
   draw = lambda number: draws.draw(number, 5, NAMES, list(faults.FAULTS))
   drawn = [draw(number) for number in range(2 * count)]
   assert drawn == [draw(number) for number in range(2 * count)]
-  for turn in (drawn[:count], drawn[count:]):
-    assert {trial.fault for trial in turn} == set(faults.FAULTS)
-  assert [x.fault for x in drawn[:count]] != [x.fault for x in drawn[count:]]
+  first = [trial.blows[0].fault for trial in drawn]
+  assert set(first[:count]) == set(first[count:]) == set(faults.FAULTS)
+  assert first[:count] != first[count:]
   for trial in drawn:
-    scenario, fault = (
-        scenarios.SCENARIOS[trial.scenario],
-        faults.FAULTS[trial.fault],
-    )
-    assert (trial.target in scenario.targets) == bool(fault.targets)
-    assert scenario.found or fault.only != 'found'
+    scenario = scenarios.SCENARIOS[trial.scenario]
+    assert len(trial.blows) == draws.FAULTS_A_RUN
+    for blow in trial.blows:
+      fault = faults.FAULTS[blow.fault]
+      assert (blow.target in scenario.targets) == bool(fault.targets)
+      assert scenario.found or fault.only != 'found'
   kinds = ['SIGKILL', 'port stolen', 'reply cut']
-  drawn = [draws.draw(number, 5, ['babyai'], kinds) for number in range(9)]
-  assert {(x.fault, x.scenario) for x in drawn} == {('SIGKILL', 'babyai')}
+  for number in range(9):
+    trial = draws.draw(number, 5, ['babyai'], kinds)
+    assert {blow.fault for blow in trial.blows} == {'SIGKILL'}
+  line = dataclasses.asdict(drawn[0]) | {'outcome': 'equal'}
+  assert draws.from_line(json.loads(json.dumps(line))) == drawn[0]
 
 
 @pytest.mark.parametrize(
@@ -77,17 +83,19 @@ def test_one_file_of_a_kind_is_damaged(tmp_path, how):
 
 def test_the_table_counts_what_the_log_has(tmp_path):
   log = tmp_path / 'log.jsonl'
-  line = dict(fault='SIGKILL', hit='push', seed=3, seconds=1800.0)
+  push = {'fault': 'SIGKILL', 'hit': 'push'}
+  line = dict(blows=[push], seed=3, seconds=1800.0)
   for outcome in ('equal', 'equal', 'typed', 'lost'):
     table.append(log, line | {'outcome': outcome})
-  table.append(log, line | {'outcome': 'equal', 'hit': 'between'})
+  blows = [push | {'hit': 'between'}, push | {'hit': ''}]
+  table.append(log, line | {'outcome': 'equal', 'blows': blows})
   with log.open('a') as file:
     file.write('{"cut o')
   found = table.markdown(table.read(log)).splitlines()
   row = [cell.strip() for cell in found[2].split('|')]
   assert row[1] == 'SIGKILL' and row[5] == '2 equal, 1 typed, 1 lost'
   assert row[8:10] == ['1 equal', '3 equal, 1 typed, 1 lost']
-  assert found[-1] == '5 trials of seed 3 in 2.5 hours.'
+  assert found[-1] == '5 faults in 5 runs of seed 3, 2.5 hours.'
 
 
 @pytest.fixture(scope='module')
@@ -111,7 +119,7 @@ def play(tmp_path_factory):
     assert done.returncode in (0, 1), done.stdout + done.stderr
     result = json.loads(done.stdout)
     assert done.returncode == (result['outcome'] == 'lost')
-    assert result['hit'] == 'update'
+    assert result['blows'][0]['hit'] == 'update'
     assert [code for code, _ in result['endings']] == [-9, 0], result
     return result
 

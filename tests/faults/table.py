@@ -24,15 +24,21 @@ def append(path: pathlib.Path, result: Mapping[str, Any]) -> None:
     file.write(json.dumps(result) + '\n')
 
 
+def hits(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+  """The blows of a trial that hit: no run was over, no process missing."""
+  return [x for x in result['blows'] if x['hit']]
+
+
 def markdown(results: Iterable[Mapping[str, Any]]) -> str:
-  """A table of the phases that faults hit: equal, typed, lost."""
+  """A table of the phases that faults hit, and what became of their runs."""
   results = list(results)
   counts: dict[str, Any] = collections.defaultdict(collections.Counter)
-  for x in results:
-    hit = x['hit'] if x['hit'] in PHASES else 'other'
-    for place in (hit, 'all'):
-      counts[x['fault']][place, x['outcome']] += 1
-      counts['all'][place, x['outcome']] += 1
+  for result in results:
+    for blow in hits(result):
+      hit = blow['hit'] if blow['hit'] in PHASES else 'other'
+      for place in (hit, 'all'):
+        counts[blow['fault']][place, result['outcome']] += 1
+        counts['all'][place, result['outcome']] += 1
   columns = (*PHASES, 'other', 'all')
   lines = [
       f'| fault | {" | ".join(columns)} |',
@@ -43,11 +49,12 @@ def markdown(results: Iterable[Mapping[str, Any]]) -> str:
     lines.append(f'| {fault} | {" | ".join(cells)} |')
   hours = sum(x['seconds'] for x in results) / 3600
   seeds = sorted({x['seed'] for x in results})
+  count = sum(len(hits(x)) for x in results)
   lines += [
       '',
       (
-          f'{len(results)} trials of seed {", ".join(map(str, seeds))} in'
-          f' {hours:.1f} hours.'
+          f'{count} faults in {len(results)} runs of seed'
+          f' {", ".join(map(str, seeds))}, {hours:.1f} hours.'
       ),
   ]
   return '\n'.join(lines)

@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import json
 import pathlib
-import re
 import shutil
 import subprocess
 import time
@@ -13,16 +12,14 @@ from typing import Any
 import numpy as np
 
 from tests.faults import checks, services as services_lib
+from tests.faults.course import Course
 from tests.faults.draws import RANDOM, Trial
-from tests.faults.faults import FAULTS, Strike, Undo
 from tests.faults.runs import PHASES, Run
 from tests.faults.scenarios import SCENARIOS
 
 _FOLDER = pathlib.Path('/tmp/trial')  # a file system of its own
 _SIZE = '256m'
-_END_S = 300.0  # of a start, after its fault
-_LIFTED_S = 10.0  # after which what a fault holds is given back
-_STARTS = 8
+_WHOLE_S = 1200.0  # of a run that is left alone
 
 
 class Trials:
@@ -44,7 +41,10 @@ class Trials:
         shutil.rmtree(kept, ignore_errors=True)
         shutil.copytree(_FOLDER, kept, symlinks=True)
     return {
-        **dataclasses.asdict(trial),
+        'number': trial.number,
+        'seed': trial.seed,
+        'scenario': trial.scenario,
+        'broken': trial.broken,
         **result,
         'seconds': round(time.monotonic() - began, 1),
     }
@@ -62,13 +62,13 @@ class Trials:
         with _disk(), self._services(name):
           run = Run(name, _FOLDER)
           run.start()
-          if not run.wait(_END_S * 4) or run.endings[-1].code:
+          if not run.wait(_WHOLE_S) or run.endings[-1].code:
             raise RuntimeError(
                 f'The run {name} that is left alone fails: {run.said()[-3000:]}'
             )
           moments = _moments(run)
           shutil.copytree(_FOLDER, folder, symlinks=True)
-      found = checks.problems(first / 'run', kept / 'run', run.scenario, '')
+      found = checks.problems(first / 'run', kept / 'run', run.scenario, [])
       if found:
         raise RuntimeError(f'Two runs {name} left alone differ: {found}')
       shutil.rmtree(first)
@@ -83,44 +83,39 @@ class Trials:
     )
 
   def _play(self, trial: Trial, services: Any) -> dict[str, Any]:
-    rng = np.random.default_rng([trial.seed, trial.number, 2])
-    run = Run(trial.scenario, _FOLDER, trial.broken)
-    run.start()
     whole = self.whole(trial.scenario)
     moments = json.loads((whole / 'moments.json').read_text())
-    problems: list[str] = []
-    hit = ''
-    if _await_moment(run, trial, moments, rng):
-      hit, undo, note = _strike(run, trial, services, rng)
-    else:
-      undo, note = None, 'the run was over'
-    fault = FAULTS[trial.fault]
-    ways, problems = _finish(run, undo, fault.lasts)
+    run = Run(trial.scenario, _FOLDER, trial.broken)
+    course = Course(run, services, moments)
+    blows, problems = [], []
+    for index, blow in enumerate(trial.blows):
+      rng = np.random.default_rng([trial.seed, trial.number, 2, index])
+      hit, note = course.strike(blow, rng)
+      blows.append(dataclasses.asdict(blow) | {'hit': hit, 'note': note})
+    course.finish()
+    problems += course.problems
     if not problems:
-      damaged = note if fault.between else ''
       problems += checks.problems(
-          whole / 'run', run.workdir, run.scenario, damaged
+          whole / 'run', run.workdir, run.scenario, course.damaged
       )
     known = set()
     if services is not None and (engine := services.engine.process):
       known = {engine.pid, *(x.pid for x in engine.children(recursive=True))}
     problems += checks.remains(known)
     problems += checks.secrets(_FOLDER)
-    unnamed = [x for x in run.endings if not x.named and not _signalled(x)]
-    problems += [f'ended without a name: {x}' for x in unnamed]
-    outcome = 'lost' if problems else 'typed' if ways else 'equal'
+    problems += [
+        f'ended without a name: {x}'
+        for x in run.endings
+        if not x.named and x.code >= 0  # else by a signal
+    ]
+    outcome = 'lost' if problems else 'typed' if course.ways else 'equal'
     return {
-        'hit': hit,
-        'note': note,
+        'blows': blows,
         'endings': [[x.code, x.last[-300:]] for x in run.endings],
-        'ways': ways,
+        'ways': course.ways,
         'outcome': outcome,
         'problems': problems,
     }
-
-
-def _signalled(ending) -> bool:
-  return ending.code < 0
 
 
 @contextlib.contextmanager
@@ -150,113 +145,3 @@ def _moments(run: Run) -> dict[str, Any]:
       end = max([mark.at, *(x.at for x in marks[i + 1 : i + 2])])
     found[mark.phase].append(round(end - begun[mark.phase], 4))
   return found | {RANDOM: [round(time.time() - run.began, 4)]}
-
-
-def _await_moment(run: Run, trial: Trial, moments, rng) -> bool:
-  """Whether the run is at the moment of the trial, and not over before."""
-  lengths = moments[trial.phase]
-  which = trial.occurrence
-  if which < 0:
-    # Damage needs something that was kept: the second half of the run.
-    first = len(lengths) // 2 if FAULTS[trial.fault].between else 0
-    which = int(rng.integers(first, len(lengths)))
-  delay = float(rng.uniform(0, 0.9)) * lengths[which]
-  if trial.phase == RANDOM:
-    begun = run.began
-  else:
-    while True:
-      found = [x for x in run.marks() if x.begins and x.phase == trial.phase]
-      if len(found) > which:
-        begun = found[which].at
-        break
-      if not run.running:
-        return False
-      time.sleep(0.002)
-  while time.time() < begun + delay and run.running:
-    time.sleep(0.002)
-  return run.running
-
-
-def _strike(
-    run: Run, trial: Trial, services, rng
-) -> tuple[str, Undo | None, str]:
-  """Does it; the phase that it hit, what takes it back, and a word on it."""
-  fault = FAULTS[trial.fault]
-  process = None
-  deadline = time.monotonic() + 5
-  while trial.target and process is None and run.running:
-    if trial.target == 'engine' and services is not None:
-      process = services.engine.process
-    else:
-      process = run.find(trial.target)
-    if time.monotonic() > deadline:
-      break
-  if trial.target and process is None:
-    return '', None, 'there was no target'
-  hit = run.phase()
-  if fault.between:
-    run.kill()
-  strike = Strike(run, process, rng, services)
-  try:
-    return hit, *fault.strike(strike)
-  except Exception as error:
-    return '', None, f'the fault failed: {error!r}'
-
-
-def _finish(
-    run: Run, undo: Undo | None, lasts: bool
-) -> tuple[list[str], list[str]]:
-  """Starts the command until it ends well.
-
-  Args:
-    run: that goes on, or was killed.
-    undo: takes the fault back; called after a while, or when a start has ended.
-    lasts: it is called only where the run asks for it.
-
-  Returns:
-    What the run's last words asked for and was done, and problems.
-  """
-  ways: list[str] = []
-  restore, undo = (undo, None) if lasts else (None, undo)
-  if not run.processes:  # killed, with a fault in between
-    run.start()
-  while True:
-    if undo is not None and not run.wait(_LIFTED_S):
-      undo()
-      undo = None
-    if run.processes and not run.wait(_END_S):
-      said = ' | '.join(run.said().splitlines()[-5:])
-      run.kill()
-      return ways, [f'the run hangs: {said}']
-    if undo is not None:
-      undo()
-      undo = None
-    ending = run.endings[-1]
-    if ending.code == 0:
-      return ways, []
-    if len(run.endings) >= _STARTS:
-      return ways, [f'{_STARTS} starts did not finish it']
-    if [x.last for x in run.endings[-2:]] == [ending.last] * 2:
-      way = _follow(ending.last, restore)
-      if not way:
-        return ways, [f'no way on: {ending.last}']
-      ways.append(way)
-    run.start()
-
-
-def _follow(words: str, restore: Undo | None) -> str:
-  """Does what the last words of a run ask for; '' if that is nothing."""
-  if remove := re.search(r'[Rr]emove (/\S+?)[.,:;]? ', f'{words} '):
-    _remove(pathlib.Path(remove[1]))
-    return f'removed {remove[1]}'
-  if restore is not None and re.search(r'Put (it|the file) back', words):
-    restore()
-    return 'put the file back'
-  return ''
-
-
-def _remove(path: pathlib.Path) -> None:
-  if path.is_dir():
-    shutil.rmtree(path)
-  else:
-    path.unlink(missing_ok=True)
