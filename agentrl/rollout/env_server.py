@@ -1,5 +1,6 @@
 """Environment servers as child processes."""
 
+import asyncio
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from agentrl.runtime.children import Child
 
 _START_S = 60.0
 _LAST_WORDS_S = 2.0  # for a server that ends
+_CONNECT_S = 1.0  # to itself
 
 
 def command(
@@ -72,7 +74,7 @@ class EnvServer:
   @property
   def url(self) -> str:
     """Changes when the server is started again."""
-    return self._url
+    return f'http://127.0.0.1:{self._port}'
 
   @property
   def pid(self) -> int:
@@ -82,6 +84,19 @@ class EnvServer:
   @property
   def alive(self) -> bool:
     return self._child.ending() is None
+
+  async def listens(self) -> bool:
+    """Whether it takes connections; one that is about to end takes none."""
+    try:
+      _, writer = await asyncio.wait_for(
+          asyncio.open_connection('127.0.0.1', self._port), _CONNECT_S
+      )
+    except ConnectionRefusedError:
+      return False
+    except (OSError, TimeoutError):
+      return True  # it is stopped, or too busy
+    writer.close()
+    return True
 
   def last_words(self) -> str:
     """The ending of a server that died, and the last lines that it wrote."""
@@ -95,8 +110,8 @@ class EnvServer:
     """
     try:
       line = self._child.read_line(_START_S)
-      self._url = f'http://127.0.0.1:{json.loads(line)["port"]}'
-    except (TimeoutError, json.JSONDecodeError, KeyError, TypeError) as error:
+      self._port = int(json.loads(line)['port'])
+    except (TimeoutError, ValueError, KeyError, TypeError) as error:
       how = f'did not start within {_START_S:g} s'
       if not isinstance(error, TimeoutError):
         # Its output may have ended just before it did.

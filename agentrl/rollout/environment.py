@@ -1,6 +1,7 @@
 """The servers of one environment, started here or found at URLs."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 
 from absl import logging
@@ -15,6 +16,8 @@ from agentrl.rollout.task_lists import TaskLists
 from agentrl.runtime.event_loop import EventLoop
 
 _ENDING_S = 0.5  # from a connection that broke to the end of the process
+_LOOK_S = 0.1
+_LEAVING_S = 20.0  # the same of a server that was asked to end, at most
 
 
 class Environment(TaskLists):
@@ -81,14 +84,31 @@ class Environment(TaskLists):
     if all(child.alive for child in self._children):
       await asyncio.sleep(_ENDING_S)
     async with self._lock:
-      dead = [child for child in self._children if not child.alive]
+      dead = [child for child in self._children if await self._is_gone(child)]
       for child in dead:
-        words = f'The {self.name} server {child.last_words()}'
+        how = f'takes no connections for {_LEAVING_S:g} s and does not end'
+        if not child.alive:
+          how = child.last_words()
+        words = f'The {self.name} server {how}'
         self._deaths.append(words)
         logging.warning('%s; starting it again.', words)
         await asyncio.to_thread(child.restart)
       if dead:
         self._connect()
+
+  async def _is_gone(self, child: EnvServer) -> bool:
+    """Whether a child has ended; waits for one that takes no connections.
+
+    An episode that is tried meanwhile would use its tries up.
+    """
+    deadline = time.monotonic() + _LEAVING_S
+    while child.alive:
+      if await child.listens():
+        return False
+      if time.monotonic() > deadline:
+        return True
+      await asyncio.sleep(_LOOK_S)
+    return True
 
   def close(self) -> None:
     for child in self._children:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import socket
 import sys
 import time
 import types
@@ -12,7 +13,13 @@ import pytest
 from agentrl import envs
 from agentrl.envs import options as env_options
 from agentrl.errors import ConfigError, DataError, EnvError
-from agentrl.rollout import collect, env_server, play as play_lib, seeds
+from agentrl.rollout import (
+    collect,
+    env_server,
+    environment as environment_lib,
+    play as play_lib,
+    seeds,
+)
 from agentrl.rollout.env_server import EnvServer
 from agentrl.rollout.environment import Environment
 from agentrl.rollout.options import Limits
@@ -126,6 +133,76 @@ def test_a_server_that_says_nothing_is_not_waited_for_for_ever(
   monkeypatch.setattr(env_server, '_START_S', 0.3)
   with pytest.raises(EnvError, match='did not start within 0.3 s: it imports'):
     started(monkeypatch, tmp_path, 'echo it imports >&2; exec sleep 20')
+
+
+class Leaving:
+  """A child that takes connections until it is told, and ends later."""
+
+  url = 'http://127.0.0.1:9'
+
+  def __init__(self, ends_after):
+    self.looks, self.starts = None, 0
+    self._ends_after = ends_after
+
+  @property
+  def alive(self):
+    return self.looks is None or self.looks < self._ends_after
+
+  async def listens(self):
+    if self.looks is None:
+      return True
+    self.looks += 1
+    return False
+
+  def restart(self):
+    self.looks, self.starts = None, self.starts + 1
+
+  def last_words(self):
+    return 'ended with exit code 0: it said nothing'
+
+  def wait(self):
+    pass
+
+
+@pytest.mark.parametrize(
+    'ends_after, said',
+    [(3, 'ended with exit code 0'), (10**9, 'takes no connections for 0.3 s')],
+)
+def test_a_server_that_is_about_to_end_is_waited_for_and_started_again(
+    monkeypatch, ends_after, said
+):
+  for name, seconds in (
+      ('_ENDING_S', 0),
+      ('_LOOK_S', 0.01),
+      ('_LEAVING_S', 0.3),
+  ):
+    monkeypatch.setattr(environment_lib, name, seconds)
+  child = Leaving(ends_after)
+  host = types.SimpleNamespace(session=None)
+  found = Environment(
+      host,
+      env_options.EnvOptions(name='textcraft'),
+      begin=lambda name, options, expert: child,
+  )
+  asyncio.run(found.revive())
+  assert not child.starts and not found.deaths
+  child.looks = 0  # it was asked to end
+
+  async def both():  # as two episodes that failed
+    await asyncio.gather(found.revive(), found.revive())
+
+  asyncio.run(both())
+  assert child.starts == 1
+  [death] = found.deaths
+  assert said in death
+
+
+def test_a_server_knows_whether_it_listens():
+  with socket.create_server(('127.0.0.1', 0)) as server:
+    child = object.__new__(EnvServer)
+    child._port = server.getsockname()[1]
+    assert asyncio.run(child.listens())
+  assert not asyncio.run(child.listens())
 
 
 def test_a_server_gets_no_secret_of_the_run(tmp_path, monkeypatch):
