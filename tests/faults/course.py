@@ -126,7 +126,9 @@ class Course:
           self.problems.append(f'the run hangs: {said}')
         time.sleep(_POLL_S)
         continue
-      if run.processes:  # else a fault has killed it, which the next start meets
+      if (
+          run.processes
+      ):  # else a fault has killed it, which the next start meets
         run.wait(1)
         self._give_back()
       if run.endings and run.endings[-1].code == 0:

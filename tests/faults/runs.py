@@ -5,9 +5,10 @@ import json
 import os
 import pathlib
 import subprocess
+import threading
 import time
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import IO, Any, NamedTuple
 
 import psutil
 
@@ -34,6 +35,7 @@ PHASES = (
     'evaluation',
 )
 _PORT = 31100  # of the rendezvous of several processes
+_READ_S = 5.0  # to read what a start that ended has written
 
 
 class Mark(NamedTuple):
@@ -64,6 +66,7 @@ class Run:
     folder: of the trial; `run` in it is the workdir.
     began: when the last start was, by time.time.
     processes: of the last start; the first one counts.
+    log: what all starts have written.
   """
 
   def __init__(self, name: str, folder: pathlib.Path, broken: str = ''):
@@ -77,18 +80,18 @@ class Run:
     self.name, self.folder = name, folder
     self.scenario = scenarios.SCENARIOS[name]
     self.workdir = folder / 'run'
-    self.log = folder / 'said.log'
+    self.log = bytearray()
     self.began = 0.0
     self.processes: list[subprocess.Popen] = []
     self.endings: list[Ending] = []
-    self._marks = folder / 'marks'
-    self._said = 0  # characters of the log before this start
+    self._marks: list[Mark] = []
+    self._said = 0  # bytes of the log before this start
+    self._readers: list[threading.Thread] = []
     self._broken = broken
 
   def start(self) -> None:
     """Starts the command, after what earlier starts have left."""
-    self._marks.unlink(missing_ok=True)
-    self._said = self.log.stat().st_size if self.log.exists() else 0
+    self._marks, self._said = [], len(self.log)
     command = running.command(
         self.workdir,
         *scenarios.flags_of(self.name),
@@ -99,20 +102,38 @@ class Run:
     if self._broken:
       env['FAULTS_BROKEN'] = self._broken
     self.began = time.time()
-    with self.log.open('ab') as log:
-      for rank in range(self.scenario.processes):
-        own = {} if rank else {'FAULTS_MARKS': str(self._marks)}
-        self.processes.append(
-            subprocess.Popen(
-                command,
-                cwd=running.ROOT,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=env | own | self._ranks(rank),
-                start_new_session=True,
-            )
-        )
+    for rank in range(self.scenario.processes):
+      # Through pipes, which no full disk and no limit of files concerns.
+      marks, marked = os.pipe()
+      own = {} if rank else {'FAULTS_MARKS': str(marked)}
+      process = subprocess.Popen(
+          command,
+          cwd=running.ROOT,
+          stdin=subprocess.DEVNULL,
+          stdout=subprocess.PIPE,
+          stderr=subprocess.STDOUT,
+          env=env | own | self._ranks(rank),
+          start_new_session=True,
+          pass_fds=(marked,),
+      )
+      os.close(marked)
+      self.processes.append(process)
+      self._read(process.stdout, self.log.extend)
+      self._read(os.fdopen(marks, 'rb', 0), self._note)
+
+  def _read(self, stream: IO[bytes], take: Callable[[bytes], object]) -> None:
+    def read():
+      with stream:
+        for line in stream:
+          take(line)
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    self._readers.append(thread)
+
+  def _note(self, line: bytes) -> None:
+    phase, kind, at = line.decode().rsplit(' ', 2)
+    self._marks.append(Mark(phase, kind == 'begin', float(at)))
 
   def _ranks(self, rank: int) -> dict[str, str]:
     count = self.scenario.processes
@@ -131,12 +152,7 @@ class Run:
 
   def marks(self) -> list[Mark]:
     """The phases of this start so far."""
-    try:
-      lines = self._marks.read_text().splitlines()
-    except FileNotFoundError:
-      return []
-    words = (line.rsplit(' ', 2) for line in lines)
-    return [Mark(p, kind == 'begin', float(at)) for p, kind, at in words]
+    return list(self._marks)
 
   def phase(self) -> str:
     """The phase of this moment; a checkpoint is one until the next begins."""
@@ -156,6 +172,9 @@ class Run:
       if time.monotonic() > deadline:
         return False
       time.sleep(0.05)
+    for reader in self._readers:
+      reader.join(_READ_S)  # a child that is left may have the pipe open
+    self._readers = []
     lines = [x for x in self.said().splitlines() if x.strip()]
     codes = [process.returncode for process in self.processes]
     # Of several processes the one that did not end well.
@@ -166,9 +185,7 @@ class Run:
 
   def said(self) -> str:
     """What this start has written."""
-    if not self.log.exists():
-      return ''
-    return self.log.read_bytes()[self._said :].decode(errors='replace')
+    return self.log[self._said :].decode(errors='replace')
 
   def find(self, target: str) -> psutil.Process | None:
     """A process of the run, if it is there."""

@@ -35,11 +35,13 @@ class Trials:
     self.whole(trial.scenario)
     began = time.monotonic()
     with _disk(), self._services(trial.scenario) as services:
-      result = self._play(trial, services)
+      run = Run(trial.scenario, _FOLDER, trial.broken)
+      result = self._play(trial, run, services)
       if result['outcome'] == 'lost':
-        kept = self._out / 'lost' / str(trial.number)
+        kept = self._out / 'lost' / f'{trial.seed}-{trial.number}'
         shutil.rmtree(kept, ignore_errors=True)
         shutil.copytree(_FOLDER, kept, symlinks=True)
+        (kept / 'said.log').write_bytes(run.log)
     return {
         'number': trial.number,
         'seed': trial.seed,
@@ -82,10 +84,9 @@ class Trials:
         self.whole('babyai') / 'run', self._out / 'engine.log'
     )
 
-  def _play(self, trial: Trial, services: Any) -> dict[str, Any]:
+  def _play(self, trial: Trial, run: Run, services: Any) -> dict[str, Any]:
     whole = self.whole(trial.scenario)
     moments = json.loads((whole / 'moments.json').read_text())
-    run = Run(trial.scenario, _FOLDER, trial.broken)
     course = Course(run, services, moments)
     blows, problems = [], []
     for index, blow in enumerate(trial.blows):
@@ -102,7 +103,7 @@ class Trials:
     if services is not None and (engine := services.engine.process):
       known = {engine.pid, *(x.pid for x in engine.children(recursive=True))}
     problems += checks.remains(known)
-    problems += checks.secrets(_FOLDER)
+    problems += checks.secrets(_FOLDER, run.log)
     problems += [
         f'ended without a name: {x}'
         for x in run.endings

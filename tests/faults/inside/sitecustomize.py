@@ -1,7 +1,7 @@
 """Marks the phases of a run from outside; put before other paths of its Python.
 
-With `FAULTS_MARKS=FILE` each phase appends `PHASE begin SECONDS` and `PHASE end
-SECONDS` to the file. With `FAULTS_BROKEN=NAME` the run has a fault of `BROKEN`,
+With `FAULTS_MARKS=PIPE` each phase writes `PHASE begin SECONDS` and `PHASE end
+SECONDS` to this number of a pipe. With `FAULTS_BROKEN=NAME` the run has a fault of `BROKEN`,
 which the harness must find. Modules are patched when the run has imported them.
 """
 
@@ -13,7 +13,7 @@ import os
 import sys
 import time
 
-_MARKS = os.environ.get('FAULTS_MARKS')
+_MARKS = os.environ.pop('FAULTS_MARKS', None)  # no child has the pipe
 _BROKEN = os.environ.get('FAULTS_BROKEN')
 # An embedded engine takes its weights within 3 ms, which no signal would hit.
 _LINGER_S = 0.05
@@ -34,12 +34,7 @@ _PHASES = {
 
 
 def _mark(text):
-  line = f'{text} {time.time():.4f}\n'.encode()
-  file = os.open(_MARKS, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-  try:
-    os.write(file, line)
-  finally:
-    os.close(file)
+  os.write(int(_MARKS), f'{text} {time.time():.4f}\n'.encode())
 
 
 def _marked(function, phase):
