@@ -37,6 +37,8 @@ _WRITE_ERRORS = (OSError, ValueError, RuntimeError)
 # And an unusable one as one of these: no such step or item, another tree or
 # shape, a file that cannot be parsed.
 _READ_ERRORS = (OSError, ValueError, KeyError, TypeError)
+# Of a failed write, where the machine has no memory left, for a thread perhaps.
+_NO_MEMORY = (os.strerror(errno.ENOMEM), "can't start new thread")
 _TEMPORARY = '.orbax-checkpoint-tmp'  # ends the name of an unfinished folder
 _ASK_AGAIN_S = 0.05
 
@@ -408,6 +410,8 @@ def _remedy(reason: str) -> str:
   full = map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
   if any(words in reason for words in full):
     return 'free some space'
+  if any(words in reason for words in _NO_MEMORY):
+    return 'free some memory'
   return 'make that a folder which can be written to'
 
 

@@ -27,6 +27,7 @@ class Course:
     ways: what the run's last words asked for, and was done.
     damaged: files, from the workdir, that faults have changed.
     problems: by which the run cannot go on.
+    over: whether the run has said that it cannot go on in its workdir.
   """
 
   def __init__(self, run: Run, services: Any, moments: dict[str, Any]):
@@ -41,6 +42,7 @@ class Course:
     self.ways: list[str] = []
     self.damaged: list[str] = []
     self.problems: list[str] = []
+    self.over = False
     self._held: Undo | None = None  # by a fault, to be given back
     self._restore: Undo | None = None  # a file, if the run asks for it
     self._since = 0.0  # the last fault or start, by time.monotonic
@@ -113,7 +115,7 @@ class Course:
   def _go_on(self, moment: Callable[[], bool]) -> bool:
     """Whether the moment comes before the run ends for good."""
     run = self._run
-    while not self.problems:
+    while not self.problems and not self.over:
       if run.running:
         if moment():
           return True
@@ -134,7 +136,7 @@ class Course:
       if run.endings and run.endings[-1].code == 0:
         return False
       self._look_at_the_end()
-      if not self.problems:
+      if not self.problems and not self.over:
         self._since = time.monotonic()
         run.start()
     return False
@@ -153,6 +155,9 @@ class Course:
     elif self._restore is not None and re.search(r'Put (it|the file) b', words):
       self._restore()
       self.ways.append('put the file back')
+    elif 'another --workdir' in words:
+      self.ways.append('another --workdir')
+      self.over = True
     else:
       self.problems.append(f'no way on: {words}')
 

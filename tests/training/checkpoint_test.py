@@ -438,6 +438,26 @@ def test_a_failed_write_gives_the_systems_reason_whoever_reports_it(
     checkpoints.save(1, make_tree(), {})
 
 
+@pytest.mark.parametrize(
+    'error',
+    [
+        RuntimeError("can't start new thread"),
+        OSError(errno.ENOMEM, 'Cannot allocate memory'),
+    ],
+)
+def test_a_write_without_memory_does_not_blame_the_folder(
+    tmp_path, monkeypatch, error
+):
+  checkpoints = Checkpoints(tmp_path / 'checkpoints')
+
+  def save(*args, **kwargs):
+    raise error
+
+  monkeypatch.setattr(ocp.CheckpointManager, 'save', save)
+  with pytest.raises(CheckpointError, match='; free some memory and start'):
+    checkpoints.save(1, make_tree(), {})
+
+
 @contextlib.contextmanager
 def small_tmpfs(directory):
   """A disk of 5 megabytes, where this user may mount one."""
