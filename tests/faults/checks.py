@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 
@@ -138,13 +139,16 @@ def remains(known: set[int]) -> list[str]:
     if not found or time.monotonic() > deadline:
       break
     time.sleep(0.2)
-  for folder in ('/tmp', '/dev/shm'):
-    found += [
-        f'file {path}'
-        for path in pathlib.Path(folder).iterdir()
-        if path.name not in KEPT
-    ]
+  for path in _left():
+    found.append(f'file {path}')
+    # The next trial is to find its own.
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
   return found
+
+
+def _left() -> list[pathlib.Path]:
+  folders = (pathlib.Path('/tmp'), pathlib.Path('/dev/shm'))
+  return [x for f in folders for x in f.iterdir() if x.name not in KEPT]
 
 
 # In /tmp of the harness: folders that it keeps, see `__main__`.

@@ -28,7 +28,7 @@ class Trials:
   def __init__(self, out: pathlib.Path):
     self._out = out
     _FOLDER.mkdir(exist_ok=True)
-    checks.KEPT.add(_FOLDER.name)
+    checks.KEPT.update(x.name for x in _FOLDER.parent.iterdir())
 
   def play(self, trial: Trial) -> dict[str, Any]:
     """The result of a trial, JSON values."""
