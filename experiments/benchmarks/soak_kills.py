@@ -56,7 +56,7 @@ _FLAGS = (
     '--config.sampler.launch.backoff_s=0',
 )
 # What a clock says, and what a kill costs.
-_OWN = (
+OWN = (
     'time',
     'train/compile',
     'train/programs',
@@ -66,7 +66,7 @@ _OWN = (
     'sampler/retries',
     'sampler/abort',
 )
-_TIMED = ('_s', '_s_mean')
+TIMED = ('_s', '_s_mean')
 _END_S = 600.0
 
 
@@ -84,7 +84,7 @@ def differences(
     names = {
         name
         for name in a.keys() | b.keys()
-        if not name.startswith(_OWN) and not name.endswith(_TIMED)
+        if not name.startswith(OWN) and not name.endswith(TIMED)
     }
     found += [
         f'step {a["step"]}: {name} is {a.get(name)} and {b.get(name)}'

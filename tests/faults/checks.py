@@ -20,6 +20,7 @@ _MORE = re.compile(
     r'checkpoints/|tensorboard/|servers/|.*\.discarded|.*\.jsonl\.discarded'
 )
 _PARTS = re.compile(r'.*(\.part|\.new|orbax-checkpoint-tmp.*|\.tmp)$')
+_METRICS = 'metrics.jsonl'
 # Fields of an episode that say when it was played.
 _TIMED = ('turns', 'policy_version')
 
@@ -29,6 +30,7 @@ def problems(
     run: pathlib.Path,
     scenario: Scenario,
     damaged: Sequence[str],
+    said: bytes,
 ) -> list[str]:
   """How the records of a run differ from those of one that was left alone.
 
@@ -37,12 +39,19 @@ def problems(
     run: workdir of the other.
     scenario: of both.
     damaged: files, from the workdir, that faults have changed, and that are not
-      compared.
+      compared; of metrics.jsonl lines may be missing, if the run has said so.
+    said: what the run has written.
   """
   found = []
   try:
     if scenario.exact:
-      found += soak_kills.differences(whole, run, steps=STEPS)
+      if _METRICS in damaged:
+        found += _rest_of_metrics(whole, run, said)
+      found += [
+          x
+          for x in soak_kills.differences(whole, run, steps=STEPS)
+          if _METRICS not in damaged or x.startswith('episodes/')
+      ]
       found += soak_kills.parameters_differ(whole, run)
       found += _evaluations(whole, run)
     else:
@@ -51,11 +60,32 @@ def problems(
     found += _files(whole, run)
   except Exception as error:  # a record that cannot be read is a finding too
     found.append(f'the record cannot be compared: {error!r}')
-  return [x for x in found if not any(name in x for name in damaged)][:20]
+  hidden = lambda x: any(name in x for name in damaged)
+  return [x for x in found if not hidden(x)][:20]
 
 
 def _lines(path):
   return soak_run.lines(path)
+
+
+def _rest_of_metrics(whole, run, said) -> Iterator[str]:
+  """How the lines differ that are left of metrics.jsonl, one a step."""
+  one, other = (
+      {line['step']: line for line in _lines(x / _METRICS)}
+      for x in (whole, run)
+  )
+  if one.keys() - other.keys() and b'has no line of' not in said:
+    yield f'lines of metrics are missing, and nobody is told: {[*other]}'
+  changed = [
+      f'step {step}: {name} is {one[step].get(name)} and {line.get(name)}'
+      for step, line in other.items()
+      for name in line.keys() | one[step].keys()
+      if not name.startswith(soak_kills.OWN)
+      and not name.endswith(soak_kills.TIMED)
+      and line.get(name) != one[step].get(name)
+  ]
+  if len(changed) > 1:  # one is the bit that was flipped
+    yield from changed
 
 
 def _evaluations(whole, run) -> Iterator[str]:

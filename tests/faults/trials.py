@@ -70,7 +70,9 @@ class Trials:
             )
           moments = _moments(run)
           shutil.copytree(_FOLDER, folder, symlinks=True)
-      found = checks.problems(first / 'run', kept / 'run', run.scenario, [])
+      found = checks.problems(
+          first / 'run', kept / 'run', run.scenario, [], b''
+      )
       if found:
         raise RuntimeError(f'Two runs {name} left alone differ: {found}')
       shutil.rmtree(first)
@@ -97,7 +99,7 @@ class Trials:
     problems += course.problems
     if not problems and not course.over:
       problems += checks.problems(
-          whole / 'run', run.workdir, run.scenario, course.damaged
+          whole / 'run', run.workdir, run.scenario, course.damaged, run.log
       )
     known = set()
     if services is not None and (engine := services.engine.process):
