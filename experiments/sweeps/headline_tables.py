@@ -30,8 +30,8 @@ _TESTS = (
     f' | at equal time | tokens to {TARGET} | of `long`'
 )
 _NOTE = """\
-Success: held-out tasks at the longest horizon, after equal sampled tokens. Intervals
-(95%) are over seeds: Student's t of the mean, a bootstrap of the interquartile mean.
+Success: at the longest horizon, after equal sampled tokens, of held-out tasks (of
+TextCraft: of those that are trained on). Intervals (95%) are over seeds: Student's t of the mean, a bootstrap of the interquartile mean.
 Return fell: runs whose rolling mean return was once below half of its best before.
 Difference: to `long`, paired by seed; p by Student's t, adjusted (Holm) within the
 table. At equal time: the difference in the last evaluations that both had after as many
