@@ -7,6 +7,8 @@ from agentrl.envs.base import Env
 from agentrl.envs.spec import EnvSpec
 from agentrl.errors import ConfigError
 
+MOST_ENVS = 64  # at a time, of a factory without a limit of its own
+
 
 class Chat:
   """An episode: a message to the policy for each reply of the policy.

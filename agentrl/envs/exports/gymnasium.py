@@ -12,8 +12,7 @@ from typing import Any
 
 from gymnasium import Env, spaces
 
-from agentrl import envs
-from agentrl.errors import EnvError
+from agentrl.envs.exports.local import LocalEnv
 
 _LONGEST = 100_000  # characters
 _SEEDS = 2**31
@@ -63,16 +62,14 @@ class TextEnv(Env[str, str]):
       render_mode: str | None = None,
       **options: Any,
   ):
-    spec = envs.get(name).under(**options)
+    self._local = LocalEnv(name, split, options)
+    spec = self._local.spec
     self.render_mode = render_mode
     self.observation_space = AnyText()
     self.action_space = AnyText()
     self.functions = spec.functions
-    self.tasks = spec.tasks(split, **options)
+    self.tasks = self._local.tasks
     self._instructions = spec.instructions(format, 'full')
-    self._factory = spec.open(**options)
-    self._env = self._factory.make()
-    self._over = True
 
   def reset(
       self,
@@ -88,8 +85,7 @@ class TextEnv(Env[str, str]):
     super().reset(seed=seed)
     drawn = self.tasks[self.np_random.integers(len(self.tasks))]
     task_id = (options or {}).get('task_id', drawn)
-    text = self._env.reset(task_id, int(self.np_random.integers(_SEEDS)))
-    self._over = False
+    text = self._local.reset(task_id, int(self.np_random.integers(_SEEDS)))
     info = {'task_id': int(task_id), 'instructions': self._instructions}
     return text, info
 
@@ -99,10 +95,7 @@ class TextEnv(Env[str, str]):
     Raises:
       EnvError: the episode is over, or the environment failed.
     """
-    if self._over:
-      raise EnvError('The episode is over: call reset first.')
-    result = self._env.step(action)
-    self._over = result.terminated or result.truncated
+    result = self._local.step(action)
     info = {'success': result.success, 'progress': result.progress}
     return (
         result.observation,
@@ -114,9 +107,8 @@ class TextEnv(Env[str, str]):
 
   def render(self) -> str | None:
     """The last observation with `render_mode='ansi'`."""
-    return self._env.observation() if self.render_mode == 'ansi' else None
+    return self._local.observation() if self.render_mode == 'ansi' else None
 
   def close(self) -> None:
     """Frees the environment and what it shares."""
-    self._env.close()
-    self._factory.close()
+    self._local.close()

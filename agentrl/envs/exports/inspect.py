@@ -29,7 +29,6 @@ from agentrl.envs.spec import EnvSpec
 from agentrl.errors import ConfigError
 
 _KEY = 'agentrl'  # of a sample's store
-_MOST = 64  # environments at a time where they share nothing scarce
 
 
 @task
@@ -93,7 +92,7 @@ def play(
   # A simulator or an index is made once, by the first sample.
   factory = functools.cache(lambda: spec.open(**options))
   limiter = functools.cache(
-      lambda: anyio.CapacityLimiter(factory().slots or _MOST)
+      lambda: anyio.CapacityLimiter(factory().slots or chat.MOST_ENVS)
   )
 
   async def episode(

@@ -17,8 +17,8 @@ from mcp import types
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
-from agentrl import envs
 from agentrl.envs import functions as functions_lib
+from agentrl.envs.exports.local import LocalEnv
 from agentrl.envs.functions import Function
 from agentrl.errors import AgentrlError, EnvError
 
@@ -47,32 +47,17 @@ ACT = Function(
 )
 
 
-class Episodes:
-  """The episodes of one connection, one after the other.
+class Tools:
+  """The tools of one connection, which plays one episode after the other.
 
-  Args:
-    name: of the environment.
-    split: whose tasks `reset` draws from.
-    options: of the environment.
-
-  Raises:
-    ConfigError: name, split or an option is unknown or wrong.
-    EnvError: a package that it needs is missing.
+  Attributes:
+    functions: `reset` and the environment's, or `act`.
   """
 
-  def __init__(self, name: str, split: str, options: dict[str, Any]):
-    spec = envs.get(name).under(**options)
-    self._acts = spec.functions or (ACT,)
-    self._tasks = spec.tasks(split, **options)
-    self._factory = spec.open(**options)
-    self._env = self._factory.make()
+  def __init__(self, env: LocalEnv):
+    self._env = env
     self._rng = random.Random(0)
-    self._over = True
-
-  @property
-  def functions(self) -> tuple[Function, ...]:
-    """The tools of the server."""
-    return (RESET, *self._acts)
+    self.functions = (RESET, *(env.spec.functions or (ACT,)))
 
   def call(
       self, name: str, arguments: dict[str, Any]
@@ -86,29 +71,20 @@ class Episodes:
     if reason is not None:
       raise EnvError(reason)
     if name == RESET.name:
-      task_id = arguments.get('task_id', self._rng.choice(self._tasks))
+      task_id = arguments.get('task_id', self._rng.choice(self._env.tasks))
       text = self._env.reset(task_id, 0)
-      self._over = False
       return text, {'task_id': task_id, 'reward': 0.0, 'done': False}
-    if self._over:
-      raise EnvError('No task is under way: call reset first.')
     result = self._env.step(arguments['action'] if name == ACT.name else action)
-    self._over = result.terminated or result.truncated
     return result.observation, {
         'reward': result.reward,
-        'done': self._over,
+        'done': result.terminated or result.truncated,
         'success': result.success,
     }
 
-  def close(self) -> None:
-    """Frees the environment and what it shares."""
-    self._env.close()
-    self._factory.close()
 
-
-def serve(episodes: Episodes) -> Server:
-  """The server of one connection's episodes."""
-  tools = [function.tool['function'] for function in episodes.functions]
+def serve(tools: Tools) -> Server:
+  """The server of one connection."""
+  described = [function.tool['function'] for function in tools.functions]
   lock = asyncio.Lock()  # calls of one connection come at once
 
   async def list_tools(context: Any, params: Any) -> types.ListToolsResult:
@@ -120,7 +96,7 @@ def serve(episodes: Episodes) -> Server:
                 description=tool['description'],
                 input_schema=tool['parameters'],
             )
-            for tool in tools
+            for tool in described
         ]
     )
 
@@ -131,23 +107,25 @@ def serve(episodes: Episodes) -> Server:
     async with lock:
       try:
         text, content = await asyncio.to_thread(
-            episodes.call, params.name, dict(params.arguments or {})
+            tools.call, params.name, dict(params.arguments or {})
         )
       except EnvError as error:  # the policy's, who may go on
-        return types.CallToolResult(content=[_said(str(error))], is_error=True)
+        return types.CallToolResult(
+            content=[_content(str(error))], is_error=True
+        )
     return types.CallToolResult(
-        content=[_said(text)], structured_content=content
+        content=[_content(text)], structured_content=content
     )
 
   return Server('agentrl', on_list_tools=list_tools, on_call_tool=call_tool)
 
 
-def _said(text: str) -> types.TextContent:
+def _content(text: str) -> types.TextContent:
   return types.TextContent(type='text', text=text)
 
 
-async def _run(episodes: Episodes) -> None:
-  server = serve(episodes)
+async def _run(env: LocalEnv) -> None:
+  server = serve(Tools(env))
   async with stdio_server() as (read, write):
     await server.run(read, write, server.create_initialization_options())
 
@@ -157,13 +135,13 @@ def main(argv):
   if len(argv) > 1:
     raise app.UsageError(f'Unexpected arguments {argv[1:]}.')
   try:
-    episodes = Episodes(_ENV.value, _SPLIT.value, json.loads(_OPTIONS.value))
+    env = LocalEnv(_ENV.value, _SPLIT.value, json.loads(_OPTIONS.value))
   except (AgentrlError, ValueError) as error:
     raise SystemExit(f'{type(error).__name__}: {error}') from error
   try:
-    asyncio.run(_run(episodes))
+    asyncio.run(_run(env))
   finally:
-    episodes.close()
+    env.close()
 
 
 if __name__ == '__main__':

@@ -28,7 +28,6 @@ from agentrl.envs.spec import EnvSpec
 
 __all__ = ['ChatHarness', 'Tasks', 'Episodes']
 
-_MOST = 64  # environments at a time where they share nothing scarce
 _SEEDS = 2**31
 
 
@@ -102,7 +101,7 @@ class Episodes(vf.Env[EpisodesConfig]):
     self._factory: EnvFactory = await asyncio.to_thread(
         functools.partial(config.spec.open, **config.options)
     )
-    self._free = asyncio.Semaphore(self._factory.slots or _MOST)
+    self._free = asyncio.Semaphore(self._factory.slots or chat.MOST_ENVS)
 
   async def stop(self) -> None:
     """Ends what `start` started."""
