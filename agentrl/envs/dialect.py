@@ -59,7 +59,7 @@ class Dialect:
       long as its server.
   """
 
-  success: Callable[[float], bool]
+  success: Callable[[float], bool] = lambda total: total >= 1.0
   episode_key: str = 'id'
   created_key: str | None = 'id'
   task_key: str = 'data_idx'

@@ -20,6 +20,11 @@ from agentrl.errors import AgentrlError, ConfigError, EnvError, EnvFault
 SPLITS = ('train', 'dev', 'test')
 
 
+def is_set(value: Any) -> bool:
+  """True for an option that names something, see `EnvSpec.unsafe_options`."""
+  return value is not None
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Program:
   """A program that an environment starts beside Python, for `doctor`.

@@ -21,10 +21,6 @@ from agentrl.envs.spec import EnvSpec
 from agentrl.errors import ConfigError
 
 
-def _solved(total: float) -> bool:
-  return total >= 1.0
-
-
 def _spec(
     name: str,
     dialect: Dialect,
@@ -67,7 +63,6 @@ def _spec(
 WEBSHOP = _spec(
     'webshop',
     Dialect(
-        success=_solved,
         episode_key='env_idx',
         created_key=None,
         task_key='session_id',
@@ -99,7 +94,6 @@ WEBSHOP = _spec(
 ALFWORLD = _spec(
     'alfworld',
     Dialect(
-        success=_solved,
         task_key='game',
         reset_extra={'world_type': 'Text'},
         actions_key='available_actions',
@@ -129,7 +123,6 @@ ALFWORLD = _spec(
 LMRLGYM_MAZE = _spec(
     'lmrlgym_maze',
     Dialect(
-        success=_solved,
         task_key='game',
         # A step costs 1, a wall 4; the step that reaches the goal is worth 1, and one
         # that runs out of steps ends the episode, too.
@@ -160,7 +153,6 @@ LMRLGYM_MAZE = _spec(
 LMRLGYM_WORDLE = _spec(
     'lmrlgym_wordle',
     Dialect(
-        success=_solved,
         task_key='seed',
         closes=False,
     ),
@@ -206,7 +198,6 @@ def _tool(
   return _spec(
       f'tool_{name}',
       Dialect(
-          success=_solved,
           episode_key='env_idx',
           created_key=None,
           create_task_key='id',

@@ -13,16 +13,14 @@ from typing import Any
 
 from agentrl import plugins
 from agentrl.envs import base
+from agentrl.envs.adapters import seeds
 from agentrl.envs.dialect import Dialect
 from agentrl.envs.functions import Function, Functions
 from agentrl.envs.prompts import Words
-from agentrl.envs.spec import EnvSpec
+from agentrl.envs.spec import EnvSpec, is_set
 from agentrl.errors import ConfigError, EnvError
 from agentrl.types import StepResult
 
-_COUNT = 20_000  # tasks
-_SPLITS = {'test': range(1000), 'dev': range(1000, 2000)}
-_SPLITS['train'] = range(2000, _COUNT)
 _GAMMA = 0.99  # of the expert where dynamics are tables
 _SWEEPS = 500
 
@@ -183,7 +181,7 @@ class Gym:
   def reset(self, task_id: int, seed: int) -> str:
     from gymnasium.utils import seeding
 
-    base.check_task('gymnasium', task_id, _COUNT)
+    base.check_task('gymnasium', task_id, seeds.COUNT)
     self.close()
     # The task is the world with its start, and the seed what chance does later.
     world = zlib.crc32(f'{self._id}/{task_id}'.encode())
@@ -355,10 +353,10 @@ SPEC = EnvSpec(
     unsafe_options={
         'id': lambda value: ':' in value,
         'kwargs': bool,
-        'told': lambda value: value is not None,
+        'told': is_set,
     },
     open_factory=_open,
-    list_tasks=lambda split: _SPLITS[split],
+    list_tasks=seeds.SPLITS.__getitem__,
     success=(
         'The environment ended with a reward, or, of CartPole, was survived.'
     ),

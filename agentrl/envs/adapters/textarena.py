@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from agentrl.envs import base
+from agentrl.envs.adapters import seeds
 from agentrl.envs.dialect import Dialect
 from agentrl.envs.functions import Function
 from agentrl.envs.prompts import Words
@@ -25,9 +26,6 @@ from agentrl.errors import ConfigError, EnvError
 from agentrl.types import StepResult
 
 T = TypeVar('T')
-_COUNT = 20_000  # tasks
-_SPLITS = {'test': range(1000), 'dev': range(1000, 2000)}
-_SPLITS['train'] = range(2000, _COUNT)
 _WON = 1.0
 # The games draw from the generator of the module `random`, which all threads share.
 _DRAWS = threading.Lock()
@@ -42,7 +40,7 @@ class Game:
     self._game: Any = None
 
   def reset(self, task_id: int, seed: int) -> str:
-    base.check_task('textarena', task_id, _COUNT)
+    base.check_task('textarena', task_id, seeds.COUNT)
     self._chance = random.Random(zlib.crc32(f'{task_id}/{seed}'.encode()))
     world = zlib.crc32(f'{self._id}/{task_id}'.encode())
 
@@ -191,7 +189,7 @@ def _open(**options: Any) -> base.EnvFactory:
 
 SPEC = EnvSpec(
     name='textarena',
-    dialect=Dialect(success=lambda total: total >= _WON),
+    dialect=Dialect(),
     words=Words(
         full=(
             'You play a game in words. Its first message has the rules and how'
@@ -206,7 +204,7 @@ SPEC = EnvSpec(
         'kwargs': 'arguments of its making, a dict',
     },
     open_factory=_open,
-    list_tasks=lambda split: _SPLITS[split],
+    list_tasks=seeds.SPLITS.__getitem__,
     success='The game gives its full reward, 1.',
     packages=('textarena',),
     requirements=('adapters',),

@@ -30,7 +30,7 @@ from agentrl.envs.adapters.endpoint import Endpoint, Session
 from agentrl.envs.adapters.program import Program
 from agentrl.envs.dialect import Dialect
 from agentrl.envs.functions import Function
-from agentrl.envs.spec import EnvSpec
+from agentrl.envs.spec import EnvSpec, is_set
 from agentrl.errors import ConfigError, EnvError, EnvFault
 from agentrl.runtime import children
 from agentrl.runtime.children import Child
@@ -278,7 +278,7 @@ def _specialise(**options: Any) -> dict[str, Any]:
 
 SPEC = EnvSpec(
     name='verifiers',
-    dialect=Dialect(success=lambda total: total >= 1.0),
+    dialect=Dialect(),
     # The environment brings its own.
     words=program.SPEC.words,
     specialise=_specialise,
@@ -304,11 +304,7 @@ SPEC = EnvSpec(
     },
     task_options=('num_tasks',),
     machine_options=('episodes', 'timeout_s', 'python'),
-    unsafe_options={
-        'taskset': lambda value: value is not None,
-        'config': bool,
-        'python': lambda value: value is not None,
-    },
+    unsafe_options={'taskset': is_set, 'config': bool, 'python': is_set},
     open_factory=Environments,
     list_tasks=lambda split, num_tasks: task_files.of_split(
         split, ({},) * num_tasks

@@ -17,7 +17,6 @@ _ANSWER_S = 3.0  # of Java
 
 # 0 to 100; -100 after a wrong focus, which forfeits what was earned.
 DIALECT = dialect.Dialect(
-    success=lambda total: total >= 1.0,
     prompt_keys=('task_description', 'observation'),
     reward_key='score',
     reward_kind=dialect.CUMULATIVE,

@@ -10,7 +10,6 @@ from agentrl.envs.searchqa import replay_view, tasks
 from agentrl.envs.spec import EnvSpec
 
 DIALECT = dialect.Dialect(
-    success=lambda total: total >= 1.0,
     episode_key='env_idx',
     created_key=None,
     task_key='id',

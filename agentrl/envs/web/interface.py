@@ -10,7 +10,6 @@ from agentrl.envs.web import chromium
 
 # As WebArena's servers, which AgentGym has.
 DIALECT = dialect.Dialect(
-    success=lambda total: total >= 1.0,
     episode_key='env_idx',
     created_key='env_idx',
     task_key='idx',
