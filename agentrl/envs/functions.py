@@ -105,6 +105,17 @@ class Function:
 Functions = Sequence[Function]
 
 
+def of_tool(
+    name: str,
+    description: str | None,
+    schema: Mapping[str, Any],
+    forms: tuple[str, ...] = (),
+) -> Function:
+  """The function of a tool that others describe; its name may have to explain it."""
+  words = ' '.join(str(description or '').split())
+  return Function(name, forms, description=words or name, schema=dict(schema))
+
+
 def _parameters(form: str) -> tuple[str, ...]:
   return tuple(re.findall(r'{(\w+)}', form))
 
@@ -192,6 +203,14 @@ def write_call(name: str, arguments: Mapping[str, Any]) -> str:
   """A call as JSON, which `called` reads."""
   call = {'name': name, 'arguments': dict(arguments)}
   return json.dumps(call, ensure_ascii=False)
+
+
+def call_forms(functions: Functions) -> list[str]:
+  """A call of each function, its arguments as parameters in braces."""
+  return [
+      write_call(function.name, {x: f'{{{x}}}' for x in function.parameters})
+      for function in functions
+  ]
 
 
 def called(

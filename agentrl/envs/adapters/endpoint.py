@@ -1,4 +1,4 @@
-"""The OpenAI endpoint that agent programs speak to: what they ask waits for the policy."""
+"""The OpenAI endpoint of agent programs: their requests wait for the policy."""
 
 import asyncio
 import json
@@ -20,6 +20,7 @@ from agentrl.http.thread import HttpThread
 
 _ROLES = {'system', 'developer', 'user', 'assistant', 'tool'}
 _MODEL = 'policy'
+_USAGE = {'prompt_tokens': 0, 'completion_tokens': 0, 'total_tokens': 0}
 
 
 class Ask:
@@ -124,12 +125,11 @@ class Endpoint:
         'created': int(time.time()),
         'model': _MODEL,
     }
-    usage = {'prompt_tokens': 0, 'completion_tokens': 0, 'total_tokens': 0}
     if not ask.stream:
       choice = {'index': 0, 'message': message, 'finish_reason': reason}
       return aiohttp.web.json_response(
           common
-          | {'object': 'chat.completion', 'choices': [choice], 'usage': usage}
+          | {'object': 'chat.completion', 'choices': [choice], 'usage': _USAGE}
       )
     response = aiohttp.web.StreamResponse(
         headers={'Content-Type': 'text/event-stream'}
@@ -149,7 +149,7 @@ class Endpoint:
         chunk([{'index': 0, 'delta': {}, 'finish_reason': reason}]),
     ]
     if ask.usage:
-      events.append(chunk([], usage=usage))
+      events.append(chunk([], usage=_USAGE))
     for event in events:
       await response.write(f'data: {json.dumps(event)}\n\n'.encode())
     await response.write(b'data: [DONE]\n\n')
@@ -218,11 +218,10 @@ def message_of(message: Mapping[str, Any]) -> dict[str, Any]:
 
 def _function(tool: Mapping[str, Any]) -> Function:
   function = tool['function']
-  return Function(
+  return functions_lib.of_tool(
       function['name'],
-      description=' '.join(str(function.get('description') or '').split())
-      or function['name'],
-      schema=function.get('parameters') or {'type': 'object', 'properties': {}},
+      function.get('description'),
+      function.get('parameters') or {'type': 'object', 'properties': {}},
   )
 
 

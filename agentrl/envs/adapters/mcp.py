@@ -19,9 +19,7 @@ import concurrent.futures
 import contextlib
 import functools
 import inspect
-import json
 import re
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -31,11 +29,13 @@ from agentrl import plugins
 from agentrl.envs import base, functions as functions_lib
 from agentrl.envs.adapters import task_files
 from agentrl.envs.adapters.task_files import Task
+from agentrl.envs.adapters.truncation import truncate
 from agentrl.envs.dialect import Dialect
 from agentrl.envs.functions import Function
 from agentrl.envs.prompts import Words
-from agentrl.envs.spec import EnvSpec
+from agentrl.envs.spec import EnvSpec, is_set
 from agentrl.errors import AgentrlError, ConfigError, EnvError, EnvFault
+from agentrl.runtime.loop_thread import LoopThread
 from agentrl.types import StepResult
 
 ANSWER = Function(
@@ -59,14 +59,14 @@ Ask = Callable[[str, Mapping[str, Any]], str]
 
 
 class Session:
-  """A connection to a server, in a task of its own of a loop that others share.
+  """A connection to a server, in a task of its own of a shared loop.
 
   The SDK wants a connection to be opened, used and closed by one task.
   """
 
   def __init__(
       self,
-      loop: asyncio.AbstractEventLoop,
+      loop: LoopThread,
       server: str | Sequence[str],
       timeout_s: float,
   ):
@@ -80,7 +80,7 @@ class Session:
     self._ready: concurrent.futures.Future[list[Any]] = (
         concurrent.futures.Future()
     )
-    self._task = asyncio.run_coroutine_threadsafe(self._run(), loop)
+    self._task = loop.submit(self._run())
     try:
       self.tools = self._wait(self._ready, 'does not start')
     except EnvError:
@@ -95,12 +95,12 @@ class Session:
     """
     answer: concurrent.futures.Future[Any] = concurrent.futures.Future()
     item = name, dict(arguments), answer
-    self._loop.call_soon_threadsafe(self._calls.put_nowait, item)
+    self._loop.loop.call_soon_threadsafe(self._calls.put_nowait, item)
     return self._wait(answer, f'does not answer {name}')
 
   def close(self) -> None:
     """Ends the connection, and a process that was started for it."""
-    self._loop.call_soon_threadsafe(self._calls.put_nowait, None)
+    self._loop.loop.call_soon_threadsafe(self._calls.put_nowait, None)
     try:
       self._task.result(_CLOSE_S)
     except concurrent.futures.TimeoutError:
@@ -186,9 +186,7 @@ class Connections:
         )
       self._judge = plugins.function(options['judge'], {}, 'env.options.judge=')
     self._functions = functions(options['server'], options['timeout_s'])
-    self._loop = asyncio.new_event_loop()
-    self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-    self._thread.start()
+    self._loop = LoopThread('mcp')
 
   def make(self) -> 'Mcp':
     return Mcp(
@@ -205,8 +203,7 @@ class Connections:
     return {}
 
   def close(self) -> None:
-    self._loop.call_soon_threadsafe(self._loop.stop)
-    self._thread.join(_CLOSE_S)
+    self._loop.close()
 
 
 class Mcp:
@@ -266,10 +263,7 @@ class Mcp:
         getattr(part, 'text', None) or f'[{getattr(part, "type", "content")}]'
         for part in result.content
     ]
-    text = '\n'.join(parts)
-    if len(text) > self._most_chars:
-      cut = len(text) - self._most_chars
-      text = f'{text[: self._most_chars]}\n[{cut} characters were cut]'
+    text = truncate('\n'.join(parts), self._most_chars)
     if result.is_error:
       return f'Error: {text}'
     return text or '(nothing)'
@@ -303,21 +297,10 @@ class Mcp:
     return worth
 
   def available_actions(self) -> list[str]:
-    return [
-        json.dumps({
-            'name': function.name,
-            'arguments': {x: f'{{{x}}}' for x in function.parameters},
-        })
-        for function in self._functions
-    ]
+    return functions_lib.call_forms(self._functions)
 
   def expert_action(self) -> str:
-    calls = self._task.get('expert')
-    if not calls:
-      raise EnvError('This task has no expert.')
-    if self._done >= len(calls):
-      raise EnvError('The expert has no plan from here.')
-    return task_files.action_of(calls[self._done])
+    return task_files.expert_action(self._task, self._done)
 
   def close(self) -> None:
     if self._session is not None:
@@ -327,17 +310,15 @@ class Mcp:
 
 def as_functions(tools: Sequence[Any]) -> tuple[Function, ...]:
   """Tools of a server as functions, and the one that ends a task."""
-  found = tuple(
-      Function(
-          tool.name,
-          description=' '.join((tool.description or tool.name).split()),
-          schema=dict(tool.input_schema),
-      )
-      for tool in tools
-  )
-  if any(function.name == ANSWER.name for function in found):
+  if any(tool.name == ANSWER.name for tool in tools):
     raise EnvFault(f'The server has a tool {ANSWER.name!r}, which is our own.')
-  return (*found, ANSWER)
+  return (
+      *(
+          functions_lib.of_tool(tool.name, tool.description, tool.input_schema)
+          for tool in tools
+      ),
+      ANSWER,
+  )
 
 
 def functions(
@@ -363,15 +344,11 @@ def functions(
 def _functions(
     server: str | tuple[str, ...], timeout_s: float
 ) -> tuple[Function, ...]:
-  loop = asyncio.new_event_loop()
-  thread = threading.Thread(target=loop.run_forever, daemon=True)
-  thread.start()
-  try:
-    with contextlib.closing(Session(loop, server, timeout_s)) as session:
-      return as_functions(session.tools)
-  finally:
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join(_CLOSE_S)
+  with (
+      contextlib.closing(LoopThread('mcp')) as loop,
+      contextlib.closing(Session(loop, server, timeout_s)) as session,
+  ):
+    return as_functions(session.tools)
 
 
 def load_tasks(path: str | None) -> tuple[Task, ...]:
@@ -385,9 +362,7 @@ def load_tasks(path: str | None) -> tuple[Task, ...]:
 
 def _check_task(task: Task) -> None:
   """Raises ValueError for a task that lacks something."""
-  unknown = [name for name in task if name not in _FIELDS]
-  if unknown:
-    raise ValueError(f'unknown {unknown[0]!r}; known: {", ".join(_FIELDS)}')
+  task_files.check_names(task, _FIELDS)
   if not isinstance(task.get('prompt'), str) or not task['prompt']:
     raise ValueError("'prompt' must be a text")
   check = task.get('check')
@@ -415,7 +390,7 @@ def _specialise(**options: Any) -> dict[str, Any]:
 
 SPEC = EnvSpec(
     name='mcp',
-    dialect=Dialect(success=lambda total: total >= 1.0),
+    dialect=Dialect(),
     words=Words(
         full=(
             'You are given a task and tools. Call them as you need, and end'
@@ -443,11 +418,7 @@ SPEC = EnvSpec(
     },
     task_options=('tasks',),
     machine_options=('episodes', 'timeout_s'),
-    unsafe_options={
-        'server': lambda value: value is not None,
-        'tasks': lambda value: value is not None,
-        'judge': lambda value: value is not None,
-    },
+    unsafe_options=dict.fromkeys(('server', 'tasks', 'judge'), is_set),
     open_factory=Connections,
     list_tasks=lambda split, tasks: task_files.of_split(
         split, load_tasks(tasks)

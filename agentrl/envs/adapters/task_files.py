@@ -1,13 +1,13 @@
 """Files of tasks that users write, a JSON object a line."""
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from agentrl import json_files
 from agentrl.envs import functions as functions_lib
 from agentrl.envs.spec import SPLITS
-from agentrl.errors import ConfigError, DataError
+from agentrl.errors import ConfigError, DataError, EnvError
 
 Task = Mapping[str, Any]
 
@@ -47,6 +47,13 @@ def read(path: str | None, check: Callable[[Any], None]) -> tuple[Task, ...]:
   return tuple(tasks)
 
 
+def check_names(task: Task, known: Sequence[str]) -> None:
+  """Raises ValueError for a part of a task that is not known."""
+  unknown = [name for name in task if name not in known]
+  if unknown:
+    raise ValueError(f'unknown {unknown[0]!r}; known: {", ".join(known)}')
+
+
 def check_expert(calls: Any, *, plain: bool = False) -> None:
   """Raises ValueError for what is no list of actions: calls, or texts if `plain`."""
   words = "'expert' is a list of calls: name, arguments" + ' or texts' * plain
@@ -68,6 +75,23 @@ def action_of(call: Any) -> str:
   if isinstance(call, str):
     return call
   return functions_lib.write_call(call['name'], call['arguments'])
+
+
+def expert_action(task: Task, done: int) -> str:
+  """The action of a task's 'expert' after `done` actions.
+
+  Raises:
+    EnvError: it has none, or no more.
+  """
+  calls = task.get('expert')
+  if not calls:
+    raise EnvError(
+        "This task has no expert: give it one in the file's 'expert', or"
+        ' train without a warm start.'
+    )
+  if done >= len(calls):
+    raise EnvError('The expert has no plan from here.')
+  return action_of(calls[done])
 
 
 def of_split(split: str, tasks: tuple[Task, ...]) -> list[int]:
