@@ -8,17 +8,17 @@ from collections.abc import Iterator
 from agentrl import plugins
 from agentrl.envs.spec import EnvSpec
 
-# What others wrote, behind an adapter.
-ADAPTERS = (
-    'gymnasium',
-    'harbor',
-    'mcp',
-    'openenv',
-    'program',
-    'reasoning_gym',
-    'textarena',
-    'verifiers',
-)
+# Adapters of what others wrote: name -> module of the SPEC.
+ADAPTERS = {
+    'gymnasium': 'gymnasium',
+    'harbor': 'harbor',
+    'mcp': 'mcp',
+    'openenv': 'openenv.spec',
+    'program': 'program',
+    'reasoning_gym': 'reasoning_gym',
+    'textarena': 'textarena',
+    'verifiers': 'verifiers',
+}
 # AgentGym's, which only its own servers play.
 AGENTGYM = (
     'webshop',
@@ -42,7 +42,11 @@ ENVS = {
         'miniwob',
         'webarena',
     )
-} | {name: f'agentrl.envs.adapters.{name}:SPEC' for name in ADAPTERS}
+}
+ENVS |= {
+    name: f'agentrl.envs.adapters.{module}:SPEC'
+    for name, module in ADAPTERS.items()
+}
 ENVS |= {
     name: f'agentrl.envs.adapters.agentgym:{name.upper()}' for name in AGENTGYM
 }

@@ -6,7 +6,6 @@ may do to hurt is done by one of aiohttp.
 """
 
 import asyncio
-import contextlib
 import functools
 import importlib.util
 import json
@@ -20,7 +19,7 @@ import pytest
 
 from agentrl import envs
 from agentrl.envs import functions as functions_lib, server as env_server
-from agentrl.envs.adapters import openenv
+from agentrl.envs.adapters.openenv import server as openenv_server
 from agentrl.envs.client import EnvClient
 from agentrl.errors import ConfigError, EnvError, EnvFault
 from agentrl.http.thread import HttpThread
@@ -39,10 +38,11 @@ real = pytest.mark.skipif(
 def served():
   """The URL of a server, started by its command as a run starts it."""
   command = (str(PYTHON), str(HERE / 'openenv_server.py'), '{port}')
-  with contextlib.closing(openenv.Server(command, 20.0)) as server:
-    yield server.url
+  with openenv_server.opened(command, 20.0) as client:
+    yield client.url
   with pytest.raises(EnvError, match='does not answer'):
-    openenv.Server(server.url, 1.0)
+    with openenv_server.opened(client.url, 1.0):
+      pass
 
 
 @pytest.fixture
