@@ -11,7 +11,7 @@ from agentrl.envs.spec import EnvSpec
 # Adapters of what others wrote: name -> module of the SPEC.
 ADAPTERS = {
     'gymnasium': 'gymnasium',
-    'harbor': 'harbor',
+    'harbor': 'harbor.spec',
     'mcp': 'mcp',
     'openenv': 'openenv.spec',
     'program': 'program',

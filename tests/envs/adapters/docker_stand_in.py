@@ -12,7 +12,7 @@ import shutil
 import sys
 import uuid
 
-from agentrl.envs.adapters import sandboxes
+from agentrl.envs.adapters.harbor.namespaces import Namespace, NamespaceImage
 from agentrl.errors import AgentrlError
 
 HOME = pathlib.Path(os.environ['DOCKER_STAND_IN'])
@@ -52,9 +52,7 @@ def box(name):
   """The namespace of a container."""
   folder = HOME / 'containers' / name
   about = json.loads((folder / 'about.json').read_text())
-  return sandboxes.Namespace(
-      folder / 'root', about['workdir'], about['env'], None
-  )
+  return Namespace(folder / 'root', about['workdir'], about['env'], None)
 
 
 def main(args):
@@ -62,7 +60,7 @@ def main(args):
   if args.command == 'build':
     folder = HOME / 'images' / uuid.uuid4().hex
     folder.mkdir(parents=True)
-    image = sandboxes.NamespaceImage(
+    image = NamespaceImage(
         folder, (args.context / 'Dockerfile').read_text(), args.context
     )
     about = {'workdir': image.workdir, 'env': image.env}

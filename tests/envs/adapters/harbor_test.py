@@ -16,7 +16,7 @@ import time
 import pytest
 
 from agentrl import envs
-from agentrl.envs.adapters import harbor, sandboxes
+from agentrl.envs.adapters.harbor import finding, task_folders
 from agentrl.errors import ConfigError, EnvError, EnvFault
 
 SPEC = envs.get('harbor')
@@ -73,7 +73,7 @@ def task_folder(tmp_path, name='greet', **files):
 def test_the_expert_is_rewarded_and_idling_is_not(opened, task_id):
   env = opened()
   first = env.reset(task_id, 0)
-  assert first == harbor.load(str(TASKS))[task_id].instruction
+  assert first == task_folders.load(str(TASKS))[task_id].instruction
   assert not env.step('submit').success
   env.reset(task_id, 0)
   result = env.step(env.expert_action())
@@ -354,11 +354,11 @@ def test_what_is_missing_is_said(tmp_path, monkeypatch):
   with pytest.raises(ConfigError, match='has no task'):
     SPEC.tasks('train', folder=str(tmp_path))
   with pytest.raises(ConfigError, match="no sandbox 'chroot'; known: docker"):
-    sandboxes.find('chroot')
+    finding.find('chroot')
   monkeypatch.setenv('PATH', str(tmp_path))
   for name in (None, 'docker', 'bubblewrap'):
     with pytest.raises(ConfigError, match='apt-get install bubblewrap'):
-      sandboxes.find(name)
+      finding.find(name)
 
 
 @real

@@ -1,0 +1,1 @@
+"""Task folders of Harbor as environments."""
