@@ -5,6 +5,7 @@ question; the policy may try `attempts` times, and is told that it was wrong.
 """
 
 import functools
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,7 +29,7 @@ class Questions:
   def __init__(
       self, dataset: str, config: Mapping[str, Any] | None, attempts: int
   ):
-    self._data = datasets(dataset, _key(config))
+    self._data = datasets(dataset, config)
     self._attempts = attempts
 
   def reset(self, task_id: int, seed: int) -> str:
@@ -68,23 +69,23 @@ class Questions:
     pass
 
 
-def _key(config: Mapping[str, Any] | None) -> tuple[tuple[str, Any], ...]:
-  return tuple(sorted((config or {}).items()))
-
-
-@functools.cache
-def datasets(name: str, config: tuple[tuple[str, Any], ...]) -> tuple[Any, ...]:
+def datasets(name: str, config: Mapping[str, Any] | None) -> tuple[Any, ...]:
   """The dataset of each split.
 
   Raises:
     ConfigError: there is none of this name, or it has no such fields.
   """
+  return _datasets(name, json.dumps(config or {}, sort_keys=True))
+
+
+@functools.cache
+def _datasets(name: str, config: str) -> tuple[Any, ...]:
   import reasoning_gym
 
   try:
     return tuple(
         reasoning_gym.create_dataset(
-            name, **{'size': size, 'seed': seed, **dict(config)}
+            name, **{'size': size, 'seed': seed, **json.loads(config)}
         )
         for seed, size in enumerate(_SIZES.values())
     )
@@ -99,7 +100,7 @@ def _open(**options: Any) -> base.EnvFactory:
           f'env.options.config: {name} is what splits and tasks decide; leave'
           ' it out.'
       )
-  datasets(options['dataset'], _key(options['config']))
+  datasets(options['dataset'], options['config'])
   return base.independent(Questions, options, inline=('reset', 'step'))
 
 
@@ -109,7 +110,7 @@ def _tasks(split: str) -> range:
 
 SPEC = EnvSpec(
     name='reasoning_gym',
-    dialect=Dialect(success=lambda total: total >= 1.0),
+    dialect=Dialect(),
     words=Words(
         full='You are asked a question. Your action is the answer alone.',
         compact='Answer.',

@@ -42,6 +42,11 @@ def test_questions_are_those_of_the_package():
   assert asked[0] != asked[1]
 
 
+def test_fields_may_be_lists():
+  env = make(dataset='basic_arithmetic', config={'operators': ['+']})
+  assert '+' in env.reset(0, 0)
+
+
 def test_a_wrong_answer_may_be_tried_again():
   env = make(attempts=2)
   env.reset(0, 0)
