@@ -66,7 +66,7 @@ async def running(
   Args:
     env_name: a name in `envs.ENVS`.
     options: of the environment.
-    **settings: fields of `options.Serving`; without a port, any free one.
+    **settings: fields of `EnvServerOptions`; without a port, any free one.
 
   Raises:
     ConfigError: a name, an option or a setting is wrong.
@@ -76,33 +76,8 @@ async def running(
   for field in dataclasses.fields(serving):
     value = getattr(serving, field.name)
     fields.check(field.name, value, fields.meaning(field))
-  spec, options = envs.get(env_name), dict(options or {})
-  if spec.dialect.foreign and env_name not in envs.AGENTGYM:
-    raise ConfigError(
-        f'{env_name}: no server of ours speaks what its dialect sets,'
-        f' {", ".join(spec.dialect.foreign)}; only its client does.'
-    )
-  file = serving.token_file
-  token = None if file is None else auth.read_token(file)
-  tasks: Sequence[int] = ()
-  if spec.dialect.create_resets:
-    tasks = sorted(task for x in SPLITS for task in spec.tasks(x, **options))
-  if serving.workers == 1:
-    factory: EnvFactory = spec.open(**options)
-  else:
-    factory = Workers(env_name, options, count=serving.workers)
-  routes = EnvRoutes(
-      spec,
-      factory,
-      tasks,
-      expert=serving.expert,
-      lease_s=serving.lease_s,
-      max_episodes=serving.max_episodes,
-      deadline_s=serving.deadline_s,
-      token=token,
-  )
   runner = web.AppRunner(
-      routes.app(),
+      _routes(env_name, dict(options or {}), serving).app(),
       auto_decompress=False,  # see `http.bodies`
       access_log=None,
       logger=_logger,
@@ -121,6 +96,37 @@ async def running(
     yield addresses.base_url(serving.host, runner.addresses[0][1])
   finally:
     await runner.cleanup()
+
+
+def _routes(
+    env_name: str, options: dict[str, Any], serving: EnvServerOptions
+) -> EnvRoutes:
+  """The routes of an environment, whose factory is opened for them."""
+  spec = envs.get(env_name)
+  if spec.dialect.foreign and env_name not in envs.AGENTGYM:
+    raise ConfigError(
+        f'{env_name}: no server of ours speaks what its dialect sets,'
+        f' {", ".join(spec.dialect.foreign)}; only its client does.'
+    )
+  file = serving.token_file
+  token = None if file is None else auth.read_token(file)
+  tasks: Sequence[int] = ()
+  if spec.dialect.create_resets:
+    tasks = sorted(task for x in SPLITS for task in spec.tasks(x, **options))
+  if serving.workers == 1:
+    factory: EnvFactory = spec.open(**options)
+  else:
+    factory = Workers(env_name, options, count=serving.workers)
+  return EnvRoutes(
+      spec,
+      factory,
+      tasks,
+      expert=serving.expert,
+      lease_s=serving.lease_s,
+      max_episodes=serving.max_episodes,
+      deadline_s=serving.deadline_s,
+      token=token,
+  )
 
 
 async def serve(
