@@ -33,7 +33,7 @@ from agentrl.envs.adapters.task_files import Task
 from agentrl.envs.dialect import Dialect
 from agentrl.envs.functions import Function
 from agentrl.envs.prompts import Words
-from agentrl.envs.spec import EnvSpec
+from agentrl.envs.spec import EnvSpec, is_set
 from agentrl.errors import AgentrlError, ConfigError, EnvError, EnvFault
 from agentrl.runtime import children
 from agentrl.runtime.children import Child
@@ -180,6 +180,7 @@ class Program:
     self._functions, self._timeout_s = functions, timeout_s
     self._name = name
     self._run: Run | None = None
+    self._ask: Ask | None = None
     self._url = ''
     self._text = ''
 
@@ -198,6 +199,7 @@ class Program:
   def first_functions(self, task_id: int) -> tuple[Function, ...]:
     """The tools of the first request of a task."""
     self.reset(task_id, 0)
+    assert self._ask is not None  # since a reset
     return self._ask.functions
 
   def _next(self) -> Ask | None:
@@ -245,7 +247,8 @@ class Program:
     return self._text
 
   def step(self, action: str) -> StepResult:
-    assert self._functions is not None  # since a reset
+    # Since a reset.
+    assert self._functions is not None and self._ask is not None
     answered = endpoint_lib.message_of(
         endpoint_lib.reply_of(action, self._functions)
     )
@@ -277,6 +280,7 @@ class Program:
           f'{self._name} has no expert: warmstart.episodes=0 and a model that'
           ' knows how to answer, or a function as env.options.expert.'
       )
+    assert self._ask is not None  # since a reset
     said = self._expert(self._ask.sent, *self._episode)
     try:
       task_files.check_expert([said], plain=True)
@@ -290,17 +294,13 @@ class Program:
   def close(self) -> None:
     if self._run is not None:
       self._session.over = True
-      self._ask_all_to_end()
+      if self._ask is not None:
+        self._ask.fail()
+      while not self._session.events.empty():
+        self._session.events.get_nowait().fail()
       self._run.stop()
       self._endpoint.end(self._url)
       self._run = None
-
-  def _ask_all_to_end(self) -> None:
-    asks = [getattr(self, '_ask', None)]
-    while not self._session.events.empty():
-      asks.append(self._session.events.get_nowait())
-    for ask in filter(None, asks):
-      ask.fail()
 
 
 class Programs:
@@ -395,7 +395,7 @@ def _any(task: Task) -> None:
 
 SPEC = EnvSpec(
     name='program',
-    dialect=Dialect(success=lambda total: total >= 1.0),
+    dialect=Dialect(),
     # The program brings its own.
     words=Words(full='', compact='', formats={'chat': '', 'raw': ''}),
     specialise=lambda **options: {'functions': functions(**options)},
@@ -420,12 +420,9 @@ SPEC = EnvSpec(
     },
     task_options=('tasks',),
     machine_options=('episodes', 'timeout_s'),
-    unsafe_options={
-        'command': lambda value: value is not None,
-        'function': lambda value: value is not None,
-        'tasks': lambda value: value is not None,
-        'expert': lambda value: value is not None,
-    },
+    unsafe_options=dict.fromkeys(
+        ('command', 'function', 'tasks', 'expert'), is_set
+    ),
     open_factory=Programs,
     list_tasks=lambda split, tasks: task_files.of_split(
         split, load_tasks(tasks)
