@@ -28,6 +28,7 @@ from agentrl.envs.live_episodes import (
     UnknownEpisode,
 )
 from agentrl.envs.metrics import EnvMetrics
+from agentrl.envs.options import EnvServerOptions
 from agentrl.envs.requests import Refusal
 from agentrl.errors import AgentrlError, EnvFault
 from agentrl.http import auth, errors, surrogates
@@ -47,12 +48,8 @@ class EnvRoutes:
   Args:
     spec: the environment.
     factory: makes its environments; closed at the end.
-    tasks: what /create starts, where it starts anything.
-    expert: whether to offer the expert's actions.
-    lease_s: an episode without a request for this time is closed.
-    max_episodes: most that may be live at a time.
-    deadline_s: a call into an environment that takes longer is given up, and
-      its episode closed.
+    serving: whether the expert is offered, and limits of episodes and calls.
+    tasks: started by /create, where it starts anything.
     token: what a request must carry as `Authorization: Bearer TOKEN`, but for
       /health; None: nothing.
   """
@@ -61,26 +58,21 @@ class EnvRoutes:
       self,
       spec: EnvSpec,
       factory: EnvFactory,
-      tasks: Sequence[int] = (),
+      serving: EnvServerOptions,
       *,
-      expert: bool = False,
-      lease_s: float = 600.0,
-      max_episodes: int = 4096,
-      deadline_s: float = 120.0,
+      tasks: Sequence[int] = (),
       token: str | None = None,
   ):
     self._spec = spec
     self._dialect = spec.dialect
-    self._expert = expert
-    self._lease_s = lease_s
-    self._deadline_s = deadline_s
+    self._serving = serving
     self._token = token
     self._factory = factory
     self._episodes = LiveEpisodes(
         self._factory.make,
         slots=self._factory.slots,
-        max_episodes=max_episodes,
-        lease_s=lease_s,
+        max_episodes=serving.max_episodes,
+        lease_s=serving.lease_s,
     )
     self._metrics = EnvMetrics(spec.name, self._episodes, self._factory)
     self._tasks = tasks
@@ -115,7 +107,7 @@ class EnvRoutes:
       app.router.add_get(f'/{name}', self._query)
     if self._dialect.renders:
       app.router.add_post('/render', self._render)
-    if self._expert:
+    if self._serving.expert:
       app.router.add_get('/expert', self._expert_action)
     app.cleanup_ctx.append(self._run)
     return app
@@ -135,7 +127,7 @@ class EnvRoutes:
 
   async def _sweep(self) -> None:
     while True:
-      await asyncio.sleep(min(self._lease_s / 4, 10.0))
+      await asyncio.sleep(min(self._serving.lease_s / 4, 10.0))
       self._metrics.lease_expiries.inc(self._episodes.close_expired())
 
   def _answer(self, request: web.Request, error: Exception) -> web.Response:
@@ -371,14 +363,15 @@ class EnvRoutes:
       return function(*args)
     loop = asyncio.get_running_loop()
     call = loop.run_in_executor(self._pool, function, *args)
-    done, _ = await asyncio.wait([call], timeout=self._deadline_s)
+    deadline_s = self._serving.deadline_s
+    done, _ = await asyncio.wait([call], timeout=deadline_s)
     if done:
       return call.result()
     # Nobody will look at it, even if it fails later.
     call.add_done_callback(lambda call: call.cancelled() or call.exception())
     self._episodes.close(number)
     raise _DeadlineExceeded(
-        f'The environment did not answer within {self._deadline_s:g} s; the'
+        f'The environment did not answer within {deadline_s:g} s; the'
         ' episode was closed.'
     )
 

@@ -117,16 +117,7 @@ def _routes(
     factory: EnvFactory = spec.open(**options)
   else:
     factory = Workers(env_name, options, count=serving.workers)
-  return EnvRoutes(
-      spec,
-      factory,
-      tasks,
-      expert=serving.expert,
-      lease_s=serving.lease_s,
-      max_episodes=serving.max_episodes,
-      deadline_s=serving.deadline_s,
-      token=token,
-  )
+  return EnvRoutes(spec, factory, serving, tasks=tasks, token=token)
 
 
 async def serve(

@@ -9,6 +9,7 @@ import pytest
 from aiohttp import test_utils
 
 from agentrl import envs
+from agentrl.envs.options import EnvServerOptions
 from agentrl.envs.routes import EnvRoutes
 from agentrl.errors import EnvError
 from agentrl.types import StepResult
@@ -68,11 +69,12 @@ class HeldFactory:
     self.closed = True
 
 
-def with_factory(factory, body, **kwargs):
+def with_factory(factory, body, *, token=None, **kwargs):
   """Runs `body(post, get)` against a server of `factory`."""
 
   async def main():
-    routes = EnvRoutes(envs.get('babyai'), factory, **kwargs)
+    serving = EnvServerOptions(**kwargs)
+    routes = EnvRoutes(envs.get('babyai'), factory, serving, token=token)
     async with (
         test_utils.TestServer(routes.app()) as server,
         aiohttp.ClientSession(server.make_url('')) as session,
