@@ -182,12 +182,7 @@ class Tabs:
       await self.context.add_cookies(cookies)  # type: ignore[arg-type]  # Playwright's type of a cookie is private
     self.context.on('page', self._on_page)
     self.context.on('dialog', self._on_dialog)
-    await self.context.new_page()
-    await self._adopted()
-    await self._goto(self._tab, url)
-    await self.settle()
-    if not self.page.url.startswith(('http://', 'https://')):
-      raise EnvError(f'{url} cannot be loaded.')
+    await self._open(url)
 
   @_unless_crashed
   async def add(self, url: str) -> None:
@@ -197,14 +192,18 @@ class Tabs:
       EnvError: the page cannot be had.
     """
     current = self._current
+    await self._open(url)
+    if current in self._tabs:  # it may have closed itself meanwhile
+      self._current = current
+
+  async def _open(self, url: str) -> None:
+    """Opens a page in a new tab, the current one from now on."""
     await self.context.new_page()
     await self._adopted()
     await self._goto(self._tab, url)
     await self.settle()
     if not self.page.url.startswith(('http://', 'https://')):
       raise EnvError(f'{url} cannot be loaded.')
-    if current in self._tabs:  # it may have closed itself meanwhile
-      self._current = current
 
   @_unless_crashed
   async def do(self, command: Command) -> None:
@@ -321,8 +320,6 @@ class Tabs:
     if context is not None:
       self._browser.discard(context)
 
-  # --- commands
-
   async def _act(self, command: Command, tab: Tab) -> None:
     """Clicks, types into or hovers over the element that a command names."""
     if command.number not in self._backend:
@@ -411,8 +408,6 @@ class Tabs:
     await tab.session.send(
         'Page.navigateToHistoryEntry', {'entryId': entries[place]['id']}
     )
-
-  # --- pages come and go
 
   def _on_page(self, page: Page) -> None:
     task = asyncio.ensure_future(self._adopt(page))
