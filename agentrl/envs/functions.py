@@ -105,6 +105,17 @@ class Function:
 Functions = Sequence[Function]
 
 
+def of_texts(name: str, description: str, *parameters: str) -> Function:
+  """A function of texts, all of them required, whose calls are JSON."""
+  schema: dict[str, Any] = {
+      'type': 'object',
+      'properties': {x: {'type': 'string'} for x in parameters},
+      'required': list(parameters),
+      'additionalProperties': False,
+  }
+  return Function(name, description=description, schema=schema)
+
+
 def of_tool(
     name: str,
     description: str | None,

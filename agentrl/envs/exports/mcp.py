@@ -35,15 +35,8 @@ RESET = Function(
         'additionalProperties': False,
     },
 )
-ACT = Function(
-    'act',
-    description='Does one action, as the task says them.',
-    schema={
-        'type': 'object',
-        'properties': {'action': {'type': 'string'}},
-        'required': ['action'],
-        'additionalProperties': False,
-    },
+ACT = functions_lib.of_texts(
+    'act', 'Does one action, as the task says them.', 'action'
 )
 
 

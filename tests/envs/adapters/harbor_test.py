@@ -16,7 +16,7 @@ import time
 import pytest
 
 from agentrl import envs
-from agentrl.envs.adapters.harbor import finding, task_folders
+from agentrl.envs.adapters.harbor import env as env_lib, task_folders
 from agentrl.errors import ConfigError, EnvError, EnvFault
 
 SPEC = envs.get('harbor')
@@ -354,11 +354,11 @@ def test_what_is_missing_is_said(tmp_path, monkeypatch):
   with pytest.raises(ConfigError, match='has no task'):
     SPEC.tasks('train', folder=str(tmp_path))
   with pytest.raises(ConfigError, match="no sandbox 'chroot'; known: docker"):
-    finding.find('chroot')
+    env_lib.find('chroot')
   monkeypatch.setenv('PATH', str(tmp_path))
   for name in (None, 'docker', 'bubblewrap'):
     with pytest.raises(ConfigError, match='apt-get install bubblewrap'):
-      finding.find(name)
+      env_lib.find(name)
 
 
 @real

@@ -12,7 +12,7 @@ from typing import Any
 
 from agentrl.envs import base, functions as functions_lib
 from agentrl.envs.adapters.harbor import (
-    finding,
+    containers,
     namespaces,
     sandbox,
     task_folders,
@@ -26,17 +26,10 @@ from agentrl.envs.functions import Function
 from agentrl.errors import ConfigError, EnvError, EnvFault
 from agentrl.types import StepResult
 
-BASH = Function(
+BASH = functions_lib.of_texts(
     'bash',
-    description=(
-        'Runs a command of a shell. Files stay; each has a shell of its own.'
-    ),
-    schema={
-        'type': 'object',
-        'properties': {'command': {'type': 'string'}},
-        'required': ['command'],
-        'additionalProperties': False,
-    },
+    'Runs a command of a shell. Files stay; each has a shell of its own.',
+    'command',
 )
 SUBMIT = Function(
     'submit',
@@ -44,6 +37,7 @@ SUBMIT = Function(
     schema={'type': 'object', 'properties': {}, 'additionalProperties': False},
 )
 FUNCTIONS = (BASH, SUBMIT)
+NAMESPACE = 'bubblewrap'
 _TESTS, _LOGS = '/tests', '/logs/verifier'
 _VARIABLE = re.compile(r'\$\{(\w+)(?::-([^}]*))?\}')
 
@@ -64,6 +58,27 @@ def _resolved(env: Mapping[str, str]) -> dict[str, str]:
   return {name: _VARIABLE.sub(value, text) for name, text in env.items()}
 
 
+def find(name: str | None) -> str:
+  """The kind of sandbox of this machine, or `name` if it has that one.
+
+  Raises:
+    ConfigError: it has none.
+  """
+  for engine in containers.ENGINES:
+    if name in (None, engine) and containers.runs(engine):
+      return engine
+  if name in (None, NAMESPACE) and namespaces.run_here():
+    return NAMESPACE
+  if name not in (None, NAMESPACE, *containers.ENGINES):
+    known = ', '.join((*containers.ENGINES, NAMESPACE))
+    raise ConfigError(f'There is no sandbox {name!r}; known: {known}.')
+  raise ConfigError(
+      f'No sandbox runs here ({name or "docker, podman or bubblewrap"}): start'
+      ' a container engine, or install bubblewrap (apt-get install'
+      ' bubblewrap).'
+  )
+
+
 class Machines:
   """The factory of `Harbor`: sandboxes of tasks, whose images are made once."""
 
@@ -73,7 +88,7 @@ class Machines:
     self._options = options
     self._tasks = task_folders.load(options['folder'])
     self.slots = self.threads = options['episodes']
-    self._kind = finding.find(options['sandbox'])
+    self._kind = find(options['sandbox'])
     self._images: dict[int, Image] = {}
     self._locks = [threading.Lock() for _ in self._tasks]
     self._folder = tempfile.TemporaryDirectory(
@@ -102,7 +117,7 @@ class Machines:
 
   def _image(self, task_id: int) -> Image:
     task = self._tasks[task_id]
-    if self._kind != finding.NAMESPACE:
+    if self._kind != NAMESPACE:
       if task.image is not None:
         return ContainerImage(self._kind, task.image)
       return ContainerImage.build(

@@ -19,15 +19,10 @@ _MOST_READ = 1_000_000
 
 
 class Ran(NamedTuple):
-  """A command that has ended, or was ended.
+  """A command that has ended, or was ended."""
 
-  Attributes:
-    code: how it exited; None: its time was over.
-    output: what it printed, to either stream.
-  """
-
-  code: int | None
-  output: str
+  code: int | None  # how it exited; None: its time was over
+  output: str  # what it printed, to either stream
 
   def last_words(self, most_chars: int = 300) -> str:
     """The end of its output, in one line."""
@@ -35,17 +30,11 @@ class Ran(NamedTuple):
 
 
 class Limits(NamedTuple):
-  """Bounds of a sandbox.
+  """Bounds of a sandbox."""
 
-  Attributes:
-    cpus: processors, None: all. A namespace has all.
-    memory_mb: MiB of memory; None: as there is.
-    network: whether it reaches others. A namespace never does.
-  """
-
-  cpus: float | None = None
-  memory_mb: int | None = None
-  network: bool = False
+  cpus: float | None = None  # processors, None: all. A namespace has all
+  memory_mb: int | None = None  # MiB of memory; None: as there is
+  network: bool = False  # whether it reaches others. A namespace never does
 
 
 class Sandbox(Protocol):

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentrl.envs.adapters import task_files
-from agentrl.envs.adapters.harbor import env, finding, task_folders
+from agentrl.envs.adapters.harbor import env, task_folders
 from agentrl.envs.dialect import Dialect
 from agentrl.envs.prompts import Words
 from agentrl.envs.spec import EnvSpec, Program, is_set
@@ -26,7 +26,7 @@ from agentrl.errors import ConfigError, EnvError
 
 def _find(options: Mapping[str, Any]) -> str:
   try:
-    return finding.find(options['sandbox'])
+    return env.find(options['sandbox'])
   except ConfigError as error:
     raise EnvError(str(error)) from error
 

@@ -15,37 +15,21 @@ from agentrl.errors import ConfigError
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-  """A task folder, checked.
-
-  Attributes:
-    folder: it.
-    instruction: for the policy.
-    image: name of an image, or None: environment/Dockerfile.
-    workdir: folder of commands, or None: as the image has it.
-    env: variables of the sandbox.
-    limits: of the sandbox.
-    user: who runs the policy's commands, or None: as the image has it.
-    build_s: seconds to build the image, at most.
-    test_env: further variables of the tests.
-    test_user: who runs them.
-    test_s: seconds of the tests, at most.
-    solution: the expert's commands, or None.
-    split: its split, or None: see `task_files.of_split`.
-  """
+  """A task folder, checked."""
 
   folder: pathlib.Path
-  instruction: str
-  image: str | None
-  workdir: str | None
-  env: Mapping[str, str]
+  instruction: str  # for the policy
+  image: str | None  # its name; None: described by environment/Dockerfile
+  workdir: str | None  # of commands; None: the image's
+  env: Mapping[str, str]  # variables of the sandbox
   limits: Limits
-  user: str | None
-  build_s: float
-  test_env: Mapping[str, str]
+  user: str | None  # of the policy's commands; None: the image's
+  build_s: float  # seconds to build the image, at most
+  test_env: Mapping[str, str]  # further variables of the tests
   test_user: str | None
-  test_s: float
-  solution: str | None
-  split: str | None
+  test_s: float  # seconds of the tests, at most
+  solution: str | None  # the expert's commands, or None
+  split: str | None  # None: as `task_files.of_split` has it
 
   @property
   def dockerfile(self) -> pathlib.Path:
