@@ -132,6 +132,16 @@ class Independent:
     pass
 
 
+@dataclasses.dataclass(frozen=True)
+class Sharing(Independent):
+  """The factory of environments that share what `free` frees."""
+
+  free: Callable[[], None] = lambda: None
+
+  def close(self) -> None:
+    self.free()
+
+
 def independent(
     cls: Callable[..., Env], options: Mapping[str, Any], **factory: Any
 ) -> Independent:

@@ -11,7 +11,7 @@ _JOIN_S = 5.0
 
 
 class LoopThread:
-  """A loop that runs until `close`; `loop` is it."""
+  """A loop that runs until `close`, as `loop`."""
 
   def __init__(self, name: str):
     self.loop = asyncio.new_event_loop()

@@ -17,7 +17,6 @@ from 0 to 1). `expert` and `split` (train, dev or test) may be left out.
 import asyncio
 import concurrent.futures
 import contextlib
-import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +26,7 @@ from absl import logging
 
 from agentrl import plugins
 from agentrl.envs import base, functions as functions_lib
-from agentrl.envs.adapters import task_files
+from agentrl.envs.adapters import caching, task_files
 from agentrl.envs.adapters.task_files import Task
 from agentrl.envs.adapters.truncation import truncate
 from agentrl.envs.dialect import Dialect
@@ -38,15 +37,8 @@ from agentrl.errors import AgentrlError, ConfigError, EnvError, EnvFault
 from agentrl.runtime.loop_thread import LoopThread
 from agentrl.types import StepResult
 
-ANSWER = Function(
-    'final_answer',
-    description='Gives your answer and ends the task.',
-    schema={
-        'type': 'object',
-        'properties': {'text': {'type': 'string'}},
-        'required': ['text'],
-        'additionalProperties': False,
-    },
+ANSWER = functions_lib.of_texts(
+    'final_answer', 'Gives your answer and ends the task.', 'text'
 )
 _KINDS = ('exact', 'regex', 'judge', 'function')
 _FIELDS = ('prompt', 'check', 'expert', 'split')
@@ -167,43 +159,27 @@ def _words(error: BaseException) -> str:
   return f'{type(error).__name__}: {text}' if text else type(error).__name__
 
 
-class Connections:
-  """The factory of `Mcp`: its loop, and what each connection begins with."""
-
-  inline = ()
-  threads = 8  # they wait for servers
-
-  def __init__(self, **options: Any):
-    self._options = options
-    self.slots = options['episodes']
-    self._tasks = load_tasks(options['tasks'])
-    self._judge = None
-    if any(x['check']['kind'] == 'judge' for x in self._tasks):
-      if options['judge'] is None:
-        raise ConfigError(
-            'env.options.judge is not set, and a task is checked by one: name'
-            ' it, as in agentrl.evaluation.judge:fuzzy_match.'
-        )
-      self._judge = plugins.function(options['judge'], {}, 'env.options.judge=')
-    self._functions = functions(options['server'], options['timeout_s'])
-    self._loop = LoopThread('mcp')
-
-  def make(self) -> 'Mcp':
-    return Mcp(
-        lambda: Session(
-            self._loop, self._options['server'], self._options['timeout_s']
-        ),
-        self._tasks,
-        self._functions,
-        self._judge,
-        self._options['most_chars'],
-    )
-
-  def gauges(self) -> Mapping[str, float]:
-    return {}
-
-  def close(self) -> None:
-    self._loop.close()
+def open_factory(**options: Any) -> base.Sharing:
+  """The factory of `Mcp`: they share a loop."""
+  tasks = load_tasks(options['tasks'])
+  judge = None
+  if any(x['check']['kind'] == 'judge' for x in tasks):
+    if options['judge'] is None:
+      raise ConfigError(
+          'env.options.judge is not set, and a task is checked by one: name'
+          ' it, as in agentrl.evaluation.judge:fuzzy_match.'
+      )
+    judge = plugins.function(options['judge'], {}, 'env.options.judge=')
+  server, timeout_s = options['server'], options['timeout_s']
+  told = functions(server, timeout_s)
+  loop = LoopThread('mcp')
+  connect = lambda: Session(loop, server, timeout_s)
+  return base.Sharing(
+      lambda: Mcp(connect, tasks, told, judge, options['most_chars']),
+      slots=options['episodes'],
+      threads=8,  # they wait for servers
+      free=loop.close,
+  )
 
 
 class Mcp:
@@ -335,14 +311,12 @@ def functions(
         'env.options.server is not set: name the command of an MCP server, as'
         " in ('python', 'server.py'), or its URL."
     )
-  return _functions(
-      server if isinstance(server, str) else tuple(server), timeout_s
-  )
+  return _functions(server=server, timeout_s=timeout_s)
 
 
-@functools.cache
+@caching.by_options
 def _functions(
-    server: str | tuple[str, ...], timeout_s: float
+    server: str | Sequence[str], timeout_s: float
 ) -> tuple[Function, ...]:
   with (
       contextlib.closing(LoopThread('mcp')) as loop,
@@ -419,7 +393,7 @@ SPEC = EnvSpec(
     task_options=('tasks',),
     machine_options=('episodes', 'timeout_s'),
     unsafe_options=dict.fromkeys(('server', 'tasks', 'judge'), is_set),
-    open_factory=Connections,
+    open_factory=open_factory,
     list_tasks=lambda split, tasks: task_files.of_split(
         split, load_tasks(tasks)
     ),

@@ -16,7 +16,6 @@ Sampling is the run's: a request's temperature, seed and limits say nothing. Req
 episode are answered one after the other.
 """
 
-import functools
 import json
 import pathlib
 import queue
@@ -27,7 +26,11 @@ from typing import Any, Protocol
 
 from agentrl import plugins
 from agentrl.envs import base, conversation
-from agentrl.envs.adapters import endpoint as endpoint_lib, task_files
+from agentrl.envs.adapters import (
+    caching,
+    endpoint as endpoint_lib,
+    task_files,
+)
 from agentrl.envs.adapters.endpoint import Ask, Endpoint, Session
 from agentrl.envs.adapters.task_files import Task
 from agentrl.envs.dialect import Dialect
@@ -303,35 +306,26 @@ class Program:
       self._run = None
 
 
-class Programs:
-  """The factory of `Program`: one endpoint, and what the first run asked with."""
-
-  inline = ()
-
-  def __init__(self, **options: Any):
-    self._options = options
-    self.slots = self.threads = options['episodes']
-    self._tasks = load_tasks(options['tasks'])
-    self._functions = functions(**options)
-    self._expert = expert(options['expert'], self._tasks)
-    self._endpoint = Endpoint()
-
-  def make(self) -> Program:
-    start = starting(self._options, self._tasks, self._endpoint)
-    return Program(
-        self._endpoint,
-        len(self._tasks),
-        self._functions,
-        start,
-        self._options['timeout_s'],
-        expert=self._expert,
-    )
-
-  def gauges(self) -> Mapping[str, float]:
-    return {}
-
-  def close(self) -> None:
-    self._endpoint.close()
+def open_factory(**options: Any) -> base.Sharing:
+  """The factory of `Program`: they share an endpoint."""
+  tasks = load_tasks(options['tasks'])
+  told = functions(**options)
+  chosen = expert(options['expert'], tasks)
+  endpoint = Endpoint()
+  start = starting(options, tasks, endpoint)
+  return base.Sharing(
+      lambda: Program(
+          endpoint,
+          len(tasks),
+          told,
+          start,
+          options['timeout_s'],
+          expert=chosen,
+      ),
+      slots=options['episodes'],
+      threads=options['episodes'],
+      free=endpoint.close,
+  )
 
 
 def expert(name: str | None, tasks: Sequence[Task]) -> Expert | None:
@@ -360,14 +354,12 @@ def functions(**options: Any) -> tuple[Function, ...]:
         'Name a program by env.options.command, or a function by'
         ' env.options.function.'
     )
-  key = {**options, 'command': tuple(options['command'] or ())}
-  del key['expert']
-  return _functions(json.dumps(key, sort_keys=True, default=list))
+  del options['expert']
+  return _functions(**options)
 
 
-@functools.cache
-def _functions(key: str) -> tuple[Function, ...]:
-  options = json.loads(key)
+@caching.by_options
+def _functions(**options: Any) -> tuple[Function, ...]:
   endpoint = Endpoint()
   tasks = load_tasks(options['tasks'])
   start = starting(options, tasks, endpoint)
@@ -423,7 +415,7 @@ SPEC = EnvSpec(
     unsafe_options=dict.fromkeys(
         ('command', 'function', 'tasks', 'expert'), is_set
     ),
-    open_factory=Programs,
+    open_factory=open_factory,
     list_tasks=lambda split, tasks: task_files.of_split(
         split, load_tasks(tasks)
     ),

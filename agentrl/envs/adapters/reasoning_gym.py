@@ -4,12 +4,11 @@
 question; the policy may try `attempts` times, and is told that it was wrong.
 """
 
-import functools
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from agentrl.envs import base
+from agentrl.envs.adapters import caching
 from agentrl.envs.dialect import Dialect
 from agentrl.envs.functions import Function
 from agentrl.envs.prompts import Words
@@ -29,7 +28,7 @@ class Questions:
   def __init__(
       self, dataset: str, config: Mapping[str, Any] | None, attempts: int
   ):
-    self._data = datasets(dataset, config)
+    self._data = datasets(name=dataset, config=config)
     self._attempts = attempts
 
   def reset(self, task_id: int, seed: int) -> str:
@@ -69,23 +68,19 @@ class Questions:
     pass
 
 
+@caching.by_options
 def datasets(name: str, config: Mapping[str, Any] | None) -> tuple[Any, ...]:
   """The dataset of each split.
 
   Raises:
     ConfigError: there is none of this name, or it has no such fields.
   """
-  return _datasets(name, json.dumps(config or {}, sort_keys=True))
-
-
-@functools.cache
-def _datasets(name: str, config: str) -> tuple[Any, ...]:
   import reasoning_gym
 
   try:
     return tuple(
         reasoning_gym.create_dataset(
-            name, **{'size': size, 'seed': seed, **json.loads(config)}
+            name, **{'size': size, 'seed': seed, **(config or {})}
         )
         for seed, size in enumerate(_SIZES.values())
     )
@@ -100,7 +95,7 @@ def _open(**options: Any) -> base.EnvFactory:
           f'env.options.config: {name} is what splits and tasks decide; leave'
           ' it out.'
       )
-  datasets(options['dataset'], options['config'])
+  datasets(name=options['dataset'], config=options['config'])
   return base.independent(Questions, options, inline=('reset', 'step'))
 
 

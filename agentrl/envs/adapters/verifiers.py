@@ -13,7 +13,7 @@ Agents chat in that process instead of verifiers' default sandbox, unless the ta
 a harness or `config` names one for a role. Tasks are the first `num_tasks` of the taskset.
 """
 
-import functools
+import contextlib
 import itertools
 import json
 import math
@@ -25,7 +25,7 @@ from typing import Any
 
 from absl import logging
 
-from agentrl.envs.adapters import program, task_files
+from agentrl.envs.adapters import caching, program, task_files
 from agentrl.envs.adapters.endpoint import Endpoint, Session
 from agentrl.envs.adapters.program import Program
 from agentrl.envs.dialect import Dialect
@@ -205,7 +205,11 @@ class Episode:
 
 
 class Environments:
-  """The factory of episodes: a worker, an endpoint, and the tools of the first."""
+  """The factory of episodes: a worker, an endpoint, and the tools of the first.
+
+  Attributes:
+    functions: tools of the first request of the first task.
+  """
 
   inline = ()
 
@@ -215,28 +219,19 @@ class Environments:
     self._worker = Worker(options)
     self._lock = threading.Lock()
     self._endpoint = Endpoint()
-    self._functions: tuple[Function, ...] | None = None
+    self.functions: tuple[Function, ...] | None = None
     try:
-      self._functions = self.functions()
+      with contextlib.closing(self.make()) as env:
+        self.functions = env.first_functions(0)
     except EnvError:
       self.close()
       raise
-
-  def functions(self) -> tuple[Function, ...]:
-    """The tools of the first request of the first task."""
-    if self._functions is None:
-      env = self.make()
-      try:
-        self._functions = env.first_functions(0)
-      finally:
-        env.close()
-    return self._functions
 
   def make(self) -> Program:
     return Program(
         self._endpoint,
         self._options['num_tasks'],
-        self._functions,
+        self.functions,
         self._start,
         self._options['timeout_s'],
         'verifiers',
@@ -262,18 +257,10 @@ class Environments:
     self._endpoint.close()
 
 
-@functools.cache
-def _functions(key: str) -> tuple[Function, ...]:
-  found = Environments(**json.loads(key))
-  try:
-    return found.functions()
-  finally:
-    found.close()
-
-
+@caching.by_options
 def _specialise(**options: Any) -> dict[str, Any]:
-  key = json.dumps(options, sort_keys=True, default=dict)
-  return {'functions': _functions(key)}
+  with contextlib.closing(Environments(**options)) as found:
+    return {'functions': found.functions}
 
 
 SPEC = EnvSpec(

@@ -5,6 +5,7 @@ SearchQA, whose policies read them. By default a wrong answer ends the episode:
 the original lets the policy guess until its turns are used up.
 """
 
+import functools
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
@@ -44,8 +45,18 @@ class Searcher(Protocol):
     """At most `topk` passages, the best first."""
 
 
-class SearchQAFactory:
-  """The index and the questions that all episodes of a server share.
+def open_factory(
+    *,
+    questions: str | Mapping[str, str] | None = None,
+    max_hops: int | None = None,
+    relations: Sequence[str] | None = None,
+    retriever_url: str | None = None,
+    retriever_timeout_s: float = TIMEOUT_S,
+    topk: int = 3,
+    scoring: str = 'em',
+    retry: bool = False,
+) -> base.Independent:
+  """The factory of `SearchQA`: they share the index and the questions.
 
   Args:
     questions: a file of questions, or one for each split, in place of the
@@ -64,75 +75,50 @@ class SearchQAFactory:
     DataError: a file of questions cannot be used.
     EnvError: a package is missing.
   """
-
-  slots = None
-  inline = ('reset',)
-
-  def __init__(
-      self,
-      *,
-      questions: str | Mapping[str, str] | None = None,
-      max_hops: int | None = None,
-      relations: Sequence[str] | None = None,
-      retriever_url: str | None = None,
-      retriever_timeout_s: float = TIMEOUT_S,
-      topk: int = 3,
-      scoring: str = 'em',
-      retry: bool = False,
-  ):
-    tasks.check_max_hops(max_hops, questions)
-    tasks.check_relations(relations, questions)
-    if type(topk) is not int or not 1 <= topk <= _MAX_TOPK:
-      raise ConfigError(f'topk must be 1 to {_MAX_TOPK}, got {topk!r}.')
-    if scoring not in scoring_lib.SCORINGS:
-      raise ConfigError(
-          f'Unknown scoring {scoring!r}; known:'
-          f' {", ".join(scoring_lib.SCORINGS)}.'
-      )
-    if not isinstance(retry, bool):
-      raise ConfigError(f'retry must be True or False, got {retry!r}.')
-    if retry and scoring == 'f1':
-      raise ConfigError(
-          "scoring='f1' has no effect with retry=True, where only the right"
-          " answer ends the episode; use scoring='em'."
-      )
-    self._topk, self._scoring, self._retry = topk, scoring, retry
-    self._max_hops = max_hops
-    self._relations = None if relations is None else frozenset(relations)
-    if retriever_url is None:
-      if retriever_timeout_s != TIMEOUT_S:
-        raise ConfigError(
-            'retriever_timeout_s has no effect without retriever_url.'
-        )
-      self._searcher: Searcher = index.load()
-      # tantivy searches without the interpreter lock, but briefly: more threads
-      # would contend for it around the searches.
-      self.threads = 2
-    else:
-      self._searcher = Retriever(retriever_url, timeout_s=retriever_timeout_s)
-      self.threads = 32  # they wait for the service
-    self._questions = (
-        dataset.load_questions()
-        if questions is None
-        else question_files.read(questions)
+  tasks.check_max_hops(max_hops, questions)
+  tasks.check_relations(relations, questions)
+  _check_scoring(topk, scoring, retry)
+  if retriever_url is not None:
+    searcher: Searcher = Retriever(retriever_url, timeout_s=retriever_timeout_s)
+  elif retriever_timeout_s != TIMEOUT_S:
+    raise ConfigError(
+        'retriever_timeout_s has no effect without retriever_url.'
     )
+  else:
+    searcher = index.load()
+  make = functools.partial(
+      SearchQA,
+      dataset.load_questions()
+      if questions is None
+      else question_files.read(questions),
+      searcher,
+      max_hops=max_hops,
+      relations=None if relations is None else frozenset(relations),
+      topk=topk,
+      scoring=scoring,
+      retry=retry,
+  )
+  # tantivy searches without the interpreter lock, but briefly: more threads
+  # would contend for it around the searches. A service is waited for.
+  threads = 2 if retriever_url is None else 32
+  return base.Independent(make, threads=threads, inline=('reset',))
 
-  def make(self) -> 'SearchQA':
-    return SearchQA(
-        self._questions,
-        self._searcher,
-        max_hops=self._max_hops,
-        relations=self._relations,
-        topk=self._topk,
-        scoring=self._scoring,
-        retry=self._retry,
+
+def _check_scoring(topk: int, scoring: str, retry: bool) -> None:
+  if type(topk) is not int or not 1 <= topk <= _MAX_TOPK:
+    raise ConfigError(f'topk must be 1 to {_MAX_TOPK}, got {topk!r}.')
+  if scoring not in scoring_lib.SCORINGS:
+    raise ConfigError(
+        f'Unknown scoring {scoring!r}; known:'
+        f' {", ".join(scoring_lib.SCORINGS)}.'
     )
-
-  def gauges(self) -> Mapping[str, float]:
-    return {}
-
-  def close(self) -> None:
-    pass
+  if not isinstance(retry, bool):
+    raise ConfigError(f'retry must be True or False, got {retry!r}.')
+  if retry and scoring == 'f1':
+    raise ConfigError(
+        "scoring='f1' has no effect with retry=True, where only the right"
+        " answer ends the episode; use scoring='em'."
+    )
 
 
 class SearchQA:

@@ -45,9 +45,9 @@ FUNCTIONS = (
 
 
 def _open(**options: Any) -> EnvFactory:
-  from agentrl.envs.searchqa.env import SearchQAFactory
+  from agentrl.envs.searchqa import env
 
-  return SearchQAFactory(**options)
+  return env.open_factory(**options)
 
 
 SPEC = EnvSpec(

@@ -50,7 +50,7 @@ def add(a, b):
 
 @real
 def test_an_episode_is_the_environments_own(env, factory):
-  (tool,) = factory.functions()
+  (tool,) = factory.functions
   assert tool.signature == 'calculator_add(a: int, b: int)'
   assert tool.description == 'The sum of two numbers.'
   assert conversation.read(env.reset(3, 0)) == [

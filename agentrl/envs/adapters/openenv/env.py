@@ -21,30 +21,20 @@ from agentrl.types import StepResult
 _FIELDS = ('reset', 'expert', 'split')
 
 
-class Connections:
-  """The factory of `OpenEnv`: its server, started or found, and its tasks."""
-
-  inline = ()
-
-  def __init__(self, **options: Any):
-    self._options = options
-    self.slots = self.threads = options['episodes']
-    self._tasks = load_tasks(options['tasks'])
-    with contextlib.ExitStack() as stack:
-      self._client = stack.enter_context(
-          server.opened(options['server'], options['timeout_s'])
-      )
-      self._actions = actions_lib.of_server(self._client)
-      self._opened = stack.pop_all()
-
-  def make(self) -> 'OpenEnv':
-    return OpenEnv(self._client, self._actions, self._tasks, self._options)
-
-  def gauges(self) -> Mapping[str, float]:
-    return {}
-
-  def close(self) -> None:
-    self._opened.close()
+def open_factory(**options: Any) -> base.Sharing:
+  """The factory of `OpenEnv`: they share its server, started or found."""
+  tasks = load_tasks(options['tasks'])
+  with contextlib.ExitStack() as stack:
+    client = stack.enter_context(
+        server.opened(options['server'], options['timeout_s'])
+    )
+    actions = actions_lib.of_server(client)
+    return base.Sharing(
+        lambda: OpenEnv(client, actions, tasks, options),
+        slots=options['episodes'],
+        threads=options['episodes'],
+        free=stack.pop_all().close,
+    )
 
 
 class OpenEnv:

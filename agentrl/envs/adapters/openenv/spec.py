@@ -16,11 +16,10 @@ reset, or a line of the file `env.options.tasks`, whose parts may all be left ou
 openenv-core itself is needed by the server alone.
 """
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
-from agentrl.envs.adapters import seeds, task_files
+from agentrl.envs.adapters import caching, seeds, task_files
 from agentrl.envs.adapters.openenv import actions, env, server as server_lib
 from agentrl.envs.dialect import Dialect
 from agentrl.envs.functions import Function
@@ -35,11 +34,11 @@ def _list_tasks(split: str, tasks: str | None) -> Sequence[int]:
   return task_files.of_split(split, lines)
 
 
-@functools.cache
+@caching.by_options
 def _described(
-    server: str | tuple[str, ...] | None, timeout_s: float
+    server: str | Sequence[str] | None, timeout_s: float
 ) -> dict[str, Any]:
-  """Functions and words of a server, which is asked once."""
+  """Functions and words of a server."""
   with server_lib.opened(server, timeout_s) as client:
     about = client.metadata()
     full = f'You act in {about.name}. {" ".join(about.description.split())}'
@@ -49,19 +48,14 @@ def _described(
     }
 
 
-def _specialise(**options: Any) -> dict[str, Any]:
-  server = options['server']
-  if isinstance(server, list):
-    server = tuple(server)
-  return _described(server, options['timeout_s'])
-
-
 SPEC = EnvSpec(
     name='openenv',
     dialect=Dialect(),
     words=Words(full='You act in an environment.', compact='Act.'),
     functions=(Function(actions.ACT, ('{action}',)),),
-    specialise=_specialise,
+    specialise=lambda server, timeout_s, **rest: _described(
+        server=server, timeout_s=timeout_s
+    ),
     options={
         'server': None,
         'tasks': None,
@@ -91,7 +85,7 @@ SPEC = EnvSpec(
     machine_options=('episodes', 'timeout_s'),
     slots_option='episodes',
     unsafe_options=dict.fromkeys(('server', 'tasks'), is_set),
-    open_factory=env.Connections,
+    open_factory=env.open_factory,
     list_tasks=_list_tasks,
     success='The server says that it is over, and the return is high enough.',
 )
