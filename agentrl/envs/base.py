@@ -124,22 +124,8 @@ class Independent:
   # A second thread lets a quick step pass a slow reset.
   threads: int = 2
   inline: Collection[str] = ()
-
-  def gauges(self) -> Mapping[str, float]:
-    return {}
-
-  def close(self) -> None:
-    pass
-
-
-@dataclasses.dataclass(frozen=True)
-class Sharing(Independent):
-  """The factory of environments that share what `free` frees."""
-
-  free: Callable[[], None] = lambda: None
-
-  def close(self) -> None:
-    self.free()
+  gauges: Callable[[], Mapping[str, float]] = dict
+  close: Callable[[], None] = lambda: None
 
 
 def independent(

@@ -159,7 +159,7 @@ def _words(error: BaseException) -> str:
   return f'{type(error).__name__}: {text}' if text else type(error).__name__
 
 
-def open_factory(**options: Any) -> base.Sharing:
+def open_factory(**options: Any) -> base.Independent:
   """The factory of `Mcp`: they share a loop."""
   tasks = load_tasks(options['tasks'])
   judge = None
@@ -174,11 +174,11 @@ def open_factory(**options: Any) -> base.Sharing:
   told = functions(server, timeout_s)
   loop = LoopThread('mcp')
   connect = lambda: Session(loop, server, timeout_s)
-  return base.Sharing(
+  return base.Independent(
       lambda: Mcp(connect, tasks, told, judge, options['most_chars']),
       slots=options['episodes'],
       threads=8,  # they wait for servers
-      free=loop.close,
+      close=loop.close,
   )
 
 

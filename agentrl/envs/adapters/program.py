@@ -306,14 +306,14 @@ class Program:
       self._run = None
 
 
-def open_factory(**options: Any) -> base.Sharing:
+def open_factory(**options: Any) -> base.Independent:
   """The factory of `Program`: they share an endpoint."""
   tasks = load_tasks(options['tasks'])
   told = functions(**options)
   chosen = expert(options['expert'], tasks)
   endpoint = Endpoint()
   start = starting(options, tasks, endpoint)
-  return base.Sharing(
+  return base.Independent(
       lambda: Program(
           endpoint,
           len(tasks),
@@ -324,7 +324,7 @@ def open_factory(**options: Any) -> base.Sharing:
       ),
       slots=options['episodes'],
       threads=options['episodes'],
-      free=endpoint.close,
+      close=endpoint.close,
   )
 
 

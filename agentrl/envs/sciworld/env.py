@@ -6,11 +6,13 @@ more than `max_moves` ticks have passed.
 """
 
 import contextlib
+import functools
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from agentrl.envs import base
 from agentrl.envs.sciworld import (
     simulator as simulator_lib,
     tasks as task_table,
@@ -336,8 +338,14 @@ class SciWorld:
         self._busy = False
 
 
-class SciWorldFactory:
-  """Makes SciWorld's environments; holds the simulators that they share.
+def open_factory(
+    *,
+    simulators: int | None = None,
+    simulator_episodes: int = 500,
+    simulator_bytes: int = 600 * 2**20,
+    **options: Any,
+) -> base.Independent:
+  """The factory of `SciWorld`: they share simulators.
 
   Args:
     simulators: most at a time, each a process of up to 600 MB; None: two for
@@ -346,42 +354,28 @@ class SciWorldFactory:
     simulator_bytes: or when it holds more memory at the end of an episode.
     **options: of every episode, see `SciWorld`.
   """
-
-  inline = ()
-
-  def __init__(
-      self,
-      *,
-      simulators: int | None = None,
-      simulator_episodes: int = 500,
-      simulator_bytes: int = 600 * 2**20,
-      **options: Any,
+  if simulators is None:
+    simulators = min(2 * (os.cpu_count() or 1), MAX_SIMULATORS)
+  for name, value in (
+      ('simulators', simulators),
+      ('simulator_episodes', simulator_episodes),
+      ('simulator_bytes', simulator_bytes),
   ):
-    if simulators is None:
-      simulators = min(2 * (os.cpu_count() or 1), MAX_SIMULATORS)
-    for name, value in (
-        ('simulators', simulators),
-        ('simulator_episodes', simulator_episodes),
-        ('simulator_bytes', simulator_bytes),
-    ):
-      if not isinstance(value, int) or value < 1:
-        raise ConfigError(f'{name} must be at least 1, got {value!r}.')
-    simulator_lib.load()  # what is missing is missed now
-    self.slots = self.threads = simulators
-    self._options = options
-    self._pool = Pool(
-        simulators, max_episodes=simulator_episodes, max_bytes=simulator_bytes
-    )
-    self.make()  # so are wrong options
-
-  def make(self) -> SciWorld:
-    return SciWorld(self._pool, **self._options)
-
-  def gauges(self) -> Mapping[str, float]:
-    return self._pool.gauges()
-
-  def close(self) -> None:
-    self._pool.close()
+    if not isinstance(value, int) or value < 1:
+      raise ConfigError(f'{name} must be at least 1, got {value!r}.')
+  simulator_lib.load()  # what is missing is missed now
+  pool = Pool(
+      simulators, max_episodes=simulator_episodes, max_bytes=simulator_bytes
+  )
+  make = functools.partial(SciWorld, pool, **options)
+  make()  # so are wrong options
+  return base.Independent(
+      make,
+      slots=simulators,
+      threads=simulators,
+      gauges=pool.gauges,
+      close=pool.close,
+  )
 
 
 def check_simplifications(names: Sequence[str]) -> str:

@@ -80,9 +80,9 @@ FUNCTIONS = (
 
 
 def _open(**options: Any) -> EnvFactory:
-  from agentrl.envs.sciworld.env import SciWorldFactory
+  from agentrl.envs.sciworld import env
 
-  return SciWorldFactory(**options)
+  return env.open_factory(**options)
 
 
 def _find_java(options: Mapping[str, Any]) -> str:

@@ -3,7 +3,7 @@
 import pytest
 
 from agentrl.envs.sciworld import tasks
-from agentrl.envs.sciworld.env import SciWorld, SciWorldFactory
+from agentrl.envs.sciworld.env import SciWorld, open_factory
 from agentrl.envs.sciworld.pool import Pool
 from agentrl.errors import ConfigError, EnvError
 
@@ -255,4 +255,4 @@ def test_tasks_outside_the_options_are_refused(pool):
 )
 def test_wrong_options_are_refused(options, words):
   with pytest.raises(ConfigError, match=words):
-    SciWorldFactory(**options)
+    open_factory(**options)

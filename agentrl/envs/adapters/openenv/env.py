@@ -21,7 +21,7 @@ from agentrl.types import StepResult
 _FIELDS = ('reset', 'expert', 'split')
 
 
-def open_factory(**options: Any) -> base.Sharing:
+def open_factory(**options: Any) -> base.Independent:
   """The factory of `OpenEnv`: they share its server, started or found."""
   tasks = load_tasks(options['tasks'])
   with contextlib.ExitStack() as stack:
@@ -29,11 +29,11 @@ def open_factory(**options: Any) -> base.Sharing:
         server.opened(options['server'], options['timeout_s'])
     )
     actions = actions_lib.of_server(client)
-    return base.Sharing(
+    return base.Independent(
         lambda: OpenEnv(client, actions, tasks, options),
         slots=options['episodes'],
         threads=options['episodes'],
-        free=stack.pop_all().close,
+        close=stack.pop_all().close,
     )
 
 
