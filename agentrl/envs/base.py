@@ -38,9 +38,6 @@ class Env(Protocol):
       EnvError: this environment has no such task.
     """
 
-  def observation(self) -> str:
-    """The last observation, as `reset` or `step` gave it."""
-
   def step(self, action: str) -> StepResult:
     """Does `action`; one that is not understood changes nothing but the text.
 
@@ -117,7 +114,7 @@ class EnvFactory(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Independent:
-  """The factory of environments that share nothing."""
+  """The factory of environments that share nothing but what `close` frees."""
 
   make: Callable[[], Env]
   slots: int | None = None

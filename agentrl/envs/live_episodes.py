@@ -36,6 +36,7 @@ class LiveEpisode:
   waiting: asyncio.Future | None = None  # for one
   started: bool = False
   ended: bool = False
+  observation: str = ''  # the last one
   steps: int = 0  # that were asked for since the reset
   reward: float = 0.0  # of the last step
   score: float = 0.0  # sum since the reset
@@ -53,7 +54,7 @@ class LiveEpisode:
   def state(self) -> dict[str, Any]:
     """The reply of AgentGym's /detail and /observation."""
     return {
-        'observation': self.env.observation(),
+        'observation': self.observation,
         'reward': self.reward,
         'score': self.score,
         'done': self.ended,

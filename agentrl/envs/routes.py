@@ -232,7 +232,7 @@ class EnvRoutes:
       live.steps += 1
       result = await self._call(number, live, 'step', action)
       self._metrics.step_seconds.observe(time.perf_counter() - start)
-      live.reward = result.reward
+      live.observation, live.reward = result.observation, result.reward
       live.score += result.reward
       live.ended = result.terminated or result.truncated
       if live.ended:
@@ -270,7 +270,7 @@ class EnvRoutes:
     live = self._queried(request)
     if self._dialect.observation_is_state:
       return _json(live.state)
-    return _json(live.env.observation())
+    return _json(live.observation)
 
   async def _detail(self, request: web.Request) -> web.Response:
     return _json(self._queried(request).state)
@@ -326,7 +326,7 @@ class EnvRoutes:
       self._episodes.release(live)
       raise
     live.started, live.ended = True, False
-    live.reward = live.score = 0.0
+    live.observation, live.reward, live.score = observation, 0.0, 0.0
     self._metrics.resets.inc()
     reply = {'observation': observation, 'reward': 0.0, 'done': False}
     if self._dialect.has_score:

@@ -71,24 +71,18 @@ class _Remote:
     self._worker = worker
     self._number = next(self._numbers)
     self._home = 0  # which start of the worker has it; 0: none yet
-    self._observation = ''
     self._closed = False
     worker.live += 1
 
   def reset(self, task_id: int, seed: int) -> str:
     # A reset needs nothing of what a worker that died took with it.
-    self._observation, self._home = self._worker.call(
+    observation, self._home = self._worker.call(
         self._number, None, 'reset', task_id, seed
     )
-    return self._observation
-
-  def observation(self) -> str:
-    return self._observation
+    return observation
 
   def step(self, action: str) -> StepResult:
-    result = self._call('step', action)
-    self._observation = result.observation
-    return result
+    return self._call('step', action)
 
   def available_actions(self) -> list[str]:
     return self._call('available_actions')

@@ -28,9 +28,6 @@ class HeldEnv:
     self.factory.resets.append(task_id)
     return f'task {task_id}'
 
-  def observation(self):
-    return 'seen'
-
   def step(self, action):
     if action == 'hold':
       self.freed.wait(120)

@@ -194,9 +194,8 @@ class Gym:
     self._seen, _ = self._env.reset(seed=world)
     chance = zlib.crc32(f'{task_id}/{seed}'.encode())
     self._env.unwrapped.np_random = seeding.np_random(chance)[0]
-    self._total, self._over = 0.0, False
-    self._text = self._told.observe(self._env, self._seen)
-    return self._text
+    self._total = 0.0
+    return self._told.observe(self._env, self._seen)
 
   def _words_of_actions(self) -> Mapping[str, Any] | None:
     """The actions by their words; None: any text is one."""
@@ -213,9 +212,6 @@ class Gym:
         ' words. Name a Told of yours with env.options.told.'
     )
 
-  def observation(self) -> str:
-    return self._text
-
   def step(self, action: str) -> StepResult:
     move: Any = action
     if self._actions is not None:
@@ -227,13 +223,11 @@ class Gym:
       return self._refuse('It must be one of its texts.')
     self._seen, reward, terminated, truncated, _ = self._env.step(move)
     self._total += float(reward)
-    self._over = bool(terminated or truncated)
-    self._text = self._told.observe(self._env, self._seen)
     success = None
-    if self._over:
+    if terminated or truncated:
       success = self._told.success(self._total, float(reward), bool(terminated))
     return StepResult(
-        self._text,
+        self._told.observe(self._env, self._seen),
         float(reward),
         bool(terminated),
         truncated=bool(truncated and not terminated),
@@ -243,8 +237,7 @@ class Gym:
   def _refuse(self, known: str) -> StepResult:
     """An answer to what is no action: nothing happens."""
     shown = self._told.observe(self._env, self._seen)
-    self._text = f'This is no action. {known}\n{shown}'
-    return StepResult(self._text, 0.0, False)
+    return StepResult(f'This is no action. {known}\n{shown}', 0.0, False)
 
   def available_actions(self) -> list[str]:
     return ['{text}'] if self._actions is None else list(self._actions)

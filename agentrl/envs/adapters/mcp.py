@@ -196,7 +196,6 @@ class Mcp:
     self._connect, self._tasks, self._functions = connect, tasks, functions
     self._judge, self._most_chars = judge, most_chars
     self._session: Session | None = None
-    self._text = ''
 
   def reset(self, task_id: int, seed: int) -> str:
     del seed  # what a server leaves to chance is its own
@@ -209,28 +208,21 @@ class Mcp:
           ' was told: start the run again.'
       )
     self._task, self._done = self._tasks[task_id], 0
-    self._text = str(self._task['prompt'])
-    return self._text
-
-  def observation(self) -> str:
-    return self._text
+    return str(self._task['prompt'])
 
   def step(self, action: str) -> StepResult:
     call = functions_lib.called(self._functions, action)
     if call is None:
       names = ', '.join(function.name for function in self._functions)
-      return self._say(f'This is no call of a tool. There are: {names}.')
+      text = f'This is no call of a tool. There are: {names}.'
+      return StepResult(text, 0.0, False)
     name, arguments = call
     if name == ANSWER.name:
       worth = self._check(str(arguments.get('text', '')))
-      self._text = 'Your answer was taken.'
-      return StepResult(self._text, worth, True, success=worth >= 1.0)
+      text = 'Your answer was taken.'
+      return StepResult(text, worth, True, success=worth >= 1.0)
     self._done += 1
-    return self._say(self._ask(name, arguments))
-
-  def _say(self, text: str) -> StepResult:
-    self._text = text
-    return StepResult(text, 0.0, False)
+    return StepResult(self._ask(name, arguments), 0.0, False)
 
   def _ask(self, name: str, arguments: Mapping[str, Any]) -> str:
     assert self._session is not None  # since a reset

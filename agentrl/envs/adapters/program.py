@@ -185,7 +185,6 @@ class Program:
     self._run: Run | None = None
     self._ask: Ask | None = None
     self._url = ''
-    self._text = ''
 
   def reset(self, task_id: int, seed: int) -> str:
     base.check_task(self._name, task_id, self._count)
@@ -240,14 +239,10 @@ class Program:
     # A user's words where answers are those of tools begin a segment, too.
     role = 'tool' if self._functions else 'user'
     if goes_on and len(new) == 1 and new[0]['role'] == role:
-      self._text = new[0]['content']
-      if conversation.read(self._text) is None:
-        return self._text
-    self._text = conversation.write(ask.messages)
-    return self._text
-
-  def observation(self) -> str:
-    return self._text
+      text = new[0]['content']
+      if conversation.read(text) is None:
+        return text
+    return conversation.write(ask.messages)
 
   def step(self, action: str) -> StepResult:
     # Since a reset.
@@ -266,9 +261,8 @@ class Program:
           ' post {"reward": 1.0} to OPENAI_BASE_URL/../reward.'
       )
     reward, success = self._session.reward
-    self._text = 'The program has ended.'
     return StepResult(
-        self._text,
+        'The program has ended.',
         reward,
         True,
         success=reward >= 1.0 if success is None else success,

@@ -40,20 +40,16 @@ class Questions:
     self._of = self._data[split]
     self._item = self._of[index]
     self._left = self._attempts
-    self._text = str(self._item['question'])
-    return self._text
-
-  def observation(self) -> str:
-    return self._text
+    return str(self._item['question'])
 
   def step(self, action: str) -> StepResult:
     self._left -= 1
     score = float(self._of.score_answer(action.strip(), self._item))
     right = score >= 1.0
     over = right or not self._left
-    self._text = 'Right.' if right else _WRONG
+    text = 'Right.' if right else _WRONG
     # What a wrong answer is worth in part counts once, at the end.
-    return StepResult(self._text, score if over else 0.0, over, success=right)
+    return StepResult(text, score if over else 0.0, over, success=right)
 
   def available_actions(self) -> list[str]:
     return ['{text}']

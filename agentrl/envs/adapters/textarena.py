@@ -49,8 +49,7 @@ class Game:
       self._game.reset(num_players=1, seed=world)
 
     _drawing(random.Random(world), start)
-    self._text = self._news()
-    return self._text
+    return self._news()
 
   def _news(self) -> str:
     """The messages since the last move, without the move itself."""
@@ -60,19 +59,16 @@ class Game:
     own = textarena.ObservationType.PLAYER_ACTION
     return '\n'.join(text.strip() for _, text, kind in messages if kind != own)
 
-  def observation(self) -> str:
-    return self._text
-
   def step(self, action: str) -> StepResult:
     over, _ = _drawing(self._chance, lambda: self._game.step(action))
-    self._text = self._news()
+    news = self._news()
     if not over:
-      return StepResult(self._text, 0.0, False)
+      return StepResult(news, 0.0, False)
     rewards, infos = self._game.close()
     reward = float(rewards[0])
     reason = str(infos[0].get('reason') or 'The game is over.')
-    self._text = '\n'.join(filter(None, [self._text, reason]))
-    return StepResult(self._text, reward, True, success=reward >= _WON)
+    ending = '\n'.join(filter(None, [news, reason]))
+    return StepResult(ending, reward, True, success=reward >= _WON)
 
   def available_actions(self) -> list[str]:
     return ['{text}']

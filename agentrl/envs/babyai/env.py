@@ -58,7 +58,6 @@ class BabyAI:
     self._task_id = -1
     self._taken: list[int] = []  # primitives since the reset
     self._actions: dict[str, tuple[int, ...]] = {}
-    self._observation = ''
     self._expert: Any = None
 
   def reset(self, task_id: int, seed: int) -> str:
@@ -73,22 +72,15 @@ class BabyAI:
     self._task_id = task_id
     self._taken = []
     self._expert = None
-    self._observation = (
-        text.goal(self._grid.mission, self._style) + self._look()
-    )
-    return self._observation
-
-  def observation(self) -> str:
-    return self._observation
+    return text.goal(self._grid.mission, self._style) + self._look()
 
   def step(self, action: str) -> StepResult:
     if action not in self._actions:
       action = text.normalise(action)
     primitives = self._actions.get(action)
     if primitives is None:
-      self._observation = self._explain(action)
       return StepResult(
-          self._observation,
+          self._explain(action),
           0.0,
           False,
           success=False,
@@ -101,9 +93,8 @@ class BabyAI:
       if terminated or truncated:
         break
     success = terminated and reward > 0
-    self._observation = self._look()
     return StepResult(
-        observation=self._observation,
+        observation=self._look(),
         reward=float(reward) if success else 0.0,
         terminated=terminated,
         # A success on the very last step is a success.

@@ -107,7 +107,7 @@ class TextEnv(Env[str, str]):
 
   def render(self) -> str | None:
     """The last observation with `render_mode='ansi'`."""
-    return self._local.observation() if self.render_mode == 'ansi' else None
+    return self._local.observation if self.render_mode == 'ansi' else None
 
   def close(self) -> None:
     """Frees the environment and what it shares."""

@@ -14,6 +14,7 @@ class LocalEnv:
   Attributes:
     spec: of the environment, under its options.
     tasks: ids of the split's tasks.
+    observation: the last one.
 
   Args:
     name: a name of `envs.ENVS`, or `module:SPEC`, `FILE.py:SPEC` of your own.
@@ -31,6 +32,7 @@ class LocalEnv:
     self._factory = self.spec.open(**options)
     self._env = self._factory.make()
     self._over = True
+    self.observation = ''
 
   def reset(self, task_id: int, seed: int) -> str:
     """Starts a task; the first observation.
@@ -38,9 +40,9 @@ class LocalEnv:
     Raises:
       EnvError: there is no such task, or the environment failed.
     """
-    text = self._env.reset(task_id, seed)
+    self.observation = self._env.reset(task_id, seed)
     self._over = False
-    return text
+    return self.observation
 
   def step(self, action: str) -> StepResult:
     """Does an action; one that is not understood is answered in words.
@@ -52,11 +54,8 @@ class LocalEnv:
       raise EnvError('No episode is under way: call reset first.')
     result = self._env.step(action)
     self._over = result.terminated or result.truncated
+    self.observation = result.observation
     return result
-
-  def observation(self) -> str:
-    """The last observation."""
-    return self._env.observation()
 
   def close(self) -> None:
     """Frees the environment and what it shares."""

@@ -87,9 +87,6 @@ class MiniWoB:
     self._task_id = task_id
     return self._episode.begin(self._open)
 
-  def observation(self) -> str:
-    return self._episode.text
-
   def details(self) -> dict[str, Any]:
     """AgentGym's further fields of a /reset reply."""
     if not self._episode.objective:

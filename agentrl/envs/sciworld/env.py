@@ -132,11 +132,6 @@ class SciWorld:
       self._load(simulator)
       self._description = simulator.description()
       self._observation = simulator.step(_LOOK)
-    return self.observation()
-
-  def observation(self) -> str:
-    if self._taken or not self._description:
-      return self._observation
     return f'{self._description}\n{self._observation}'
 
   def details(self) -> dict[str, Any]:

@@ -149,7 +149,6 @@ class SearchQA:
     self._topk, self._scoring, self._retry = topk, scoring, retry
     self._question: Question | None = None
     self._searches: list[expert.Search] = []
-    self._observation = ''
 
   def reset(self, task_id: int, seed: int) -> str:
     del seed  # a question leaves nothing to chance
@@ -171,23 +170,16 @@ class SearchQA:
         )
     self._question = question
     self._searches = []
-    self._observation = f'Question: {self._question.text}'
-    return self._observation
-
-  def observation(self) -> str:
-    return self._observation
+    return f'Question: {question.text}'
 
   def step(self, action: str) -> StepResult:
     match = _ACTION.search(action)
     words = match[2].strip() if match else ''
     if match is None or not words:
-      result = StepResult(HINT, 0.0, False, success=False)
-    elif match[1] == 'search':
-      result = StepResult(self._search(words), 0.0, False, success=False)
-    else:
-      result = self._answer(words)
-    self._observation = result.observation
-    return result
+      return StepResult(HINT, 0.0, False, success=False)
+    if match[1] == 'search':
+      return StepResult(self._search(words), 0.0, False, success=False)
+    return self._answer(words)
 
   def available_actions(self) -> list[str]:
     return ['<search>{words}</search>', '<answer>{answer}</answer>']

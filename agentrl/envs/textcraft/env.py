@@ -75,7 +75,6 @@ class TextCraft:
     self._inventory: dict[str, int] = {}
     self._crafts = 1  # of a plan from nothing
     self._progress = 0.0
-    self._observation = ''
 
   def reset(self, task_id: int, seed: int) -> str:
     world, number = tasks.split_id(task_id, self._worlds)
@@ -113,21 +112,15 @@ class TextCraft:
         )
     )
     goal = recipes.plain_name(self._goal)
-    self._observation = (
-        f'Crafting commands:\n{self._commands}\n\nGoal: craft {goal}.'
-    )
-    return self._observation
-
-  def observation(self) -> str:
-    return self._observation
+    return f'Crafting commands:\n{self._commands}\n\nGoal: craft {goal}.'
 
   def step(self, action: str) -> StepResult:
     # Like the original's client: "get 1 stick." and "[inventory]" are meant.
     command = ' '.join(_NOT_COMMAND.sub('', action).split())
     try:
-      self._observation, item = self._do(command)
+      observation, item = self._do(command)
     except _Refused as refusal:
-      self._observation, item = str(refusal), None
+      observation, item = str(refusal), None
     success = item == self._goal
     if success:
       self._progress = 1.0
@@ -135,7 +128,7 @@ class TextCraft:
       done = 1 - self._crafts_left() / self._crafts
       self._progress = max(self._progress, done)
     return StepResult(
-        observation=self._observation,
+        observation=observation,
         reward=float(success),
         terminated=success,
         success=success,

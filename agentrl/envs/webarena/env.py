@@ -90,9 +90,6 @@ class WebArena:
     self._find_next()
     return text
 
-  def observation(self) -> str:
-    return self._episode.text
-
   def details(self) -> dict[str, Any]:
     """AgentGym's further fields of a /reset reply."""
     if self.task is None:

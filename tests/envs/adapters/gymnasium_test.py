@@ -84,7 +84,6 @@ def test_an_unknown_action_changes_nothing():
   assert result.observation == (
       f'This is no action. There are: left, down, right, up.\n{first}'
   )
-  assert env.observation() == result.observation
   assert (result.reward, result.terminated) == (0.0, False)
 
 

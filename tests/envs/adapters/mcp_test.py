@@ -120,7 +120,6 @@ def test_what_is_no_call_is_explained(opened):
   assert result.observation == (
       'This is no call of a tool. There are: find, people, add, final_answer.'
   )
-  assert env.observation() == result.observation
 
 
 def test_a_function_of_ones_own_checks_and_calls(opened, tmp_path):

@@ -61,7 +61,6 @@ def test_an_episode_of_a_running_server(served, opened):
   assert (lower.observation, lower.reward, lower.terminated) == (
       'Lower.', 0.0, False
   )  # fmt: skip
-  assert env.observation() == 'Lower.'
   right = env.step('{"name": "act", "arguments": {"guess": "4"}}')
   assert (right.observation, right.reward, right.terminated, right.success) == (
       'Right.', 1.0, True, True

@@ -52,7 +52,7 @@ def test_a_wrong_answer_may_be_tried_again():
   env.reset(0, 0)
   first = env.step('no number')
   assert (first.terminated, first.reward, first.success) == (False, 0.0, False)
-  assert env.observation() == first.observation == 'This is not right.'
+  assert first.observation == 'This is not right.'
   assert env.step(env.expert_action()).success
   env.reset(0, 0)
   assert [env.step('x').terminated for _ in range(2)] == [False, True]

@@ -24,7 +24,6 @@ def test_the_expert_wins():
         assert 'The target number is ' in result.observation
         assert (result.reward, result.success) == (0.0, None)
       assert (result.reward, result.success) == (1.0, True)
-      assert env.observation() == result.observation
       assert 'You guessed the correct number' in result.observation
 
 

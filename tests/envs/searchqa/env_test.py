@@ -38,7 +38,6 @@ def test_the_first_observation_is_the_question(env, radium):
   question = 'Question: Which country saw the discovery of the element radium?'
   for seed in (0, 7):  # a seed changes nothing
     assert env.reset(radium, seed) == question
-  assert env.observation() == question
 
 
 def test_a_search_shows_passages_in_the_form_of_the_original(env):
@@ -52,7 +51,6 @@ def test_a_search_shows_passages_in_the_form_of_the_original(env):
   )
   assert [x[:12] for x in lines[1:]] == ['Doc 2(Title:', 'Doc 3(Title:']
   assert lines[2].endswith('</information>')
-  assert env.observation() == result.observation
 
 
 def test_topk_is_the_number_of_passages(radium):
@@ -213,7 +211,6 @@ def test_the_expert_cannot_play_questions_of_others(tmp_path):
 def test_questions_of_other_relations_are_refused(all_questions):
   chosen = tasks.tasks('test', relations=('capital',))
   env = made(chosen[0], relations=('capital',))
-  assert env.observation().startswith('Question: ')
   other = tasks.tasks('test', relations=('anthem',))[0]
   with pytest.raises(
       EnvError, match=f'{other} follows anthem, which relations'

@@ -161,7 +161,6 @@ class Harbor:
   ):
     self._tasks, self._start, self._options = tasks, start, options
     self._sandbox: Sandbox | None = None
-    self._text = ''
 
   def reset(self, task_id: int, seed: int) -> str:
     del seed  # a machine begins as its image
@@ -169,16 +168,13 @@ class Harbor:
     self.close()
     self._sandbox = self._start(task_id)
     self._task, self._commands = self._tasks[task_id], 0
-    self._text = self._task.instruction
-    return self._text
-
-  def observation(self) -> str:
-    return self._text
+    return self._task.instruction
 
   def step(self, action: str) -> StepResult:
     call = _call(action)
     if call is None:
-      return self._say('This is no action. There are: bash COMMAND, submit.')
+      text = 'This is no action. There are: bash COMMAND, submit.'
+      return StepResult(text, 0.0, False)
     name, arguments = call
     if name == SUBMIT.name:
       return self._grade('You have submitted.')
@@ -199,14 +195,9 @@ class Harbor:
     said = said.strip('\n') or '(nothing)'
     if self._commands >= self._options['commands']:
       return self._grade(said)
-    return self._say(said)
-
-  def _say(self, text: str) -> StepResult:
-    self._text = text
-    return StepResult(text, 0.0, False)
+    return StepResult(said, 0.0, False)
 
   def _grade(self, said: str) -> StepResult:
-    self._text = said
     worth = self._worth()
     return StepResult(said, worth, True, success=worth >= 1.0)
 

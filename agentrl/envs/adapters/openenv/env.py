@@ -54,7 +54,6 @@ class OpenEnv:
     if options['show_errors']:
       self._shown_errors.add('EXECUTION_ERROR')
     self._session: Session | None = None
-    self._text = ''
 
   def reset(self, task_id: int, seed: int) -> str:
     del seed  # a server's reset has one seed, which is the task
@@ -70,35 +69,27 @@ class OpenEnv:
     self._session = Session(self._client)
     self._done, self._total = 0, 0.0
     arguments = {'seed': task_id, **self._task.get('reset', {})}
-    self._text = self._show(self._session.reset(arguments).observation)
-    return self._text
-
-  def observation(self) -> str:
-    return self._text
+    return self._show(self._session.reset(arguments).observation)
 
   def step(self, action: str) -> StepResult:
     assert self._session is not None  # since a reset
     payload = self._actions.payload(action)
     if payload is None:
       names = ', '.join(x.signature for x in self._actions.functions)
-      return self._say(f'This is no call of a function. There are: {names}.')
+      text = f'This is no call of a function. There are: {names}.'
+      return StepResult(text, 0.0, False)
     try:
       result = self._session.step(payload)
     except Refused as error:
       if error.code not in self._shown_errors:
         raise
-      return self._say(str(error))
+      return StepResult(str(error), 0.0, False)
     self._done += 1
     reward = float(result.reward or 0.0)
     self._total += reward
-    self._text = self._show(result.observation)
     success = self._total >= self._success if result.done else None
-    return StepResult(self._text, reward, result.done, success=success)
-
-  def _say(self, text: str) -> StepResult:
-    """The answer to an action that the server does not take: nothing happens."""
-    self._text = text
-    return StepResult(text, 0.0, False)
+    text = self._show(result.observation)
+    return StepResult(text, reward, result.done, success=success)
 
   def _show(self, observation: Mapping[str, Any]) -> str:
     if self._actions.tools and 'tool_name' in observation:

@@ -86,9 +86,6 @@ class PublicWebArena:
       context |= har_lib.recording(self._har, bodies=not self._task.raw)
     return self._episode.begin(self._open, **context)
 
-  def observation(self) -> str:
-    return self._episode.text
-
   def details(self) -> dict[str, Any]:
     """AgentGym's further fields of a /reset reply."""
     if self._task is None:

@@ -14,27 +14,23 @@ class Lift:
       raise EnvError(f'lift has no task {task_id}; ids are 0 to 399.')
     self._goal = task_id % self._floors
     self._floor = (task_id // self._floors + seed) % self._floors
-    self._text = f'Go to floor {self._goal}. {self._here()}'
-    return self._text
-
-  def observation(self):
-    return self._text
+    return f'Go to floor {self._goal}. {self._here()}'
 
   def step(self, action):
     over = action == 'open'
     if action in ('up', 'down'):
       floor = self._floor + (1 if action == 'up' else -1)
       self._floor = min(max(floor, 0), self._floors - 1)
-      self._text = self._here()
+      text = self._here()
     elif over:
-      self._text = f'The doors open on floor {self._floor}.'
+      text = f'The doors open on floor {self._floor}.'
     elif action == 'look':
-      self._text = f'Seen from here: floor {self._floor}.'
+      text = f'Seen from here: floor {self._floor}.'
     else:
-      self._text = 'Say up, down or open.'
+      text = 'Say up, down or open.'
     right = over and self._floor == self._goal
     return StepResult(
-        self._text, float(right), over, success=right, progress=float(right)
+        text, float(right), over, success=right, progress=float(right)
     )
 
   def available_actions(self):
