@@ -10,7 +10,7 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from agentrl.envs.web import commands, nodes as nodes_lib
+from agentrl.envs.web import commands, page_text
 from agentrl.envs.web.browser import Browser
 from agentrl.envs.web.commands import Command, Refused
 from agentrl.envs.web.hosts import Hosts
@@ -40,7 +40,7 @@ class Look:
     observe: 'page' or 'viewport' for the accessibility tree, or 'html'.
     style: 'full' as WebArena's; 'compact' without address, tabs and, after the
       first observation, objective; 'lean' as that, with the nodes as
-      `nodes.lean_text` writes them; 'controls' as that, without their texts.
+      `page_text.lean` writes them; 'controls' as that, without their texts.
     navigation: 'first': what all pages of a site share is told in the first
       observation alone; 'never': not at all, for tasks on the page that they
       begin on.
@@ -87,12 +87,12 @@ class Look:
   def write(self, nodes: Sequence[Node], *, first: bool) -> str:
     """Nodes as text; `first`: of the first observation."""
     if self.observe == 'html':
-      return nodes_lib.html_text(nodes)
+      return page_text.html(nodes)
     if self.navigation == 'never' or self.navigation == 'first' and not first:
       nodes = [node for node in nodes if not node.navigation]
     if self.style in ('lean', 'controls'):
-      return nodes_lib.lean_text(nodes, texts=self.style == 'lean')
-    return nodes_lib.tree_text(nodes)
+      return page_text.lean(nodes, texts=self.style == 'lean')
+    return page_text.tree(nodes)
 
 
 def check_episodes(episodes: int) -> None:

@@ -1,4 +1,4 @@
-"""A page: its clock, and what can be read of it.
+"""A page: its clock, its history, and what can be read of it.
 
 Time is virtual (Emulation.setVirtualTimePolicy): it stands still between
 commands and while a page loads something, and a command lets a fixed span of
@@ -11,9 +11,17 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from playwright.async_api import CDPSession, Error, Page, Request, Response
+from playwright.async_api import (
+    CDPSession,
+    Error,
+    Page,
+    Request,
+    Response,
+    TimeoutError as TimeoutError_,
+)
 
 from agentrl.envs.web import nodes as nodes_lib
+from agentrl.envs.web.commands import Refused
 from agentrl.envs.web.nodes import Node
 from agentrl.errors import EnvError
 
@@ -122,6 +130,56 @@ class Tab:
         'Emulation.setVirtualTimePolicy',
         {'policy': 'pause', 'initialVirtualTime': EPOCH_S},
     )
+
+  async def goto(self, url: str) -> str:
+    """Goes to an address; a note if it is no page that can be had, or ''."""
+    try:
+      await self.page.goto(url, wait_until='commit', timeout=1000 * LOAD_S)
+    except TimeoutError_:
+      await self.halt()
+      return f'{url:.200} did not come within {LOAD_S:g} s.'
+    except Error as error:
+      # A download, or an empty reply.
+      if any(x in error.message for x in ('net::ERR_ABORTED', 'Download is')):
+        return f'{url:.200} is no page.'
+      words = error.message.partition('\n')[0]
+      return f'{url:.200} cannot be loaded: {words:.200}'
+    return ''
+
+  async def go(self, by: int) -> None:
+    """Goes through the history; not before the first page."""
+    history = await self.session.send('Page.getNavigationHistory')
+    entries, place = history['entries'], history['currentIndex'] + by
+    if not 0 <= place < len(entries) or entries[place]['url'] == 'about:blank':
+      raise Refused(
+          f'There is no page to go {"forward" if by > 0 else "back"}.'
+      )
+    await self.session.send(
+        'Page.navigateToHistoryEntry', {'entryId': entries[place]['id']}
+    )
+
+  async def move(self, x: float, y: float) -> None:
+    """Moves the mouse. A move alone waits for a frame, which may never be drawn.
+
+    An event that cannot be merged with it makes Chromium deliver it at once;
+    this one is of a key that no keyboard has.
+    """
+    key = {'type': 'keyUp', 'key': 'F24'}
+    await asyncio.gather(
+        self.page.mouse.move(x, y),
+        self.session.send('Input.dispatchKeyEvent', key),
+    )
+
+  async def call(self, script: str, value: Any) -> Any:
+    """The value of a JavaScript function for the page."""
+    try:
+      return await self.page.evaluate(script, value)
+    except Error as error:
+      if 'context was destroyed' not in error.message:
+        raise
+      # A document came that was late.
+      await self.settle(STEP_MS)
+      return await self.page.evaluate(script, value)
 
   async def settle(self, budget_ms: int) -> str:
     """Lets time pass; a note if something had to be left running, or ''."""

@@ -15,7 +15,6 @@ from playwright.async_api import (
     Download,
     Error,
     Page,
-    TimeoutError as TimeoutError_,
 )
 
 from agentrl.envs.web import (
@@ -200,7 +199,7 @@ class Tabs:
     """Opens a page in a new tab, the current one from now on."""
     await self.context.new_page()
     await self._adopted()
-    await self._goto(self._tab, url)
+    self._note(await self._tab.goto(url))
     await self.settle()
     if not self.page.url.startswith(('http://', 'https://')):
       raise EnvError(f'{url} cannot be loaded.')
@@ -232,11 +231,11 @@ class Tabs:
       case 'press':
         await self._press(tab, command.text)
       case 'scroll':
-        await self._evaluate(tab, _SCROLL, 1 if command.text == 'down' else -1)
+        await tab.call(_SCROLL, 1 if command.text == 'down' else -1)
       case 'goto':
-        await self._goto(tab, self._hosts.check(command.text))
+        self._note(await tab.goto(self._hosts.check(command.text)))
       case 'go_back' | 'go_forward':
-        await self._go(tab, -1 if command.name == 'go_back' else 1)
+        await tab.go(-1 if command.name == 'go_back' else 1)
       case 'new_tab':
         if len(self._tabs) >= _MAX_TABS:
           raise Refused(f'There are {_MAX_TABS} tabs; close one first.')
@@ -339,23 +338,11 @@ class Tabs:
     if point is None:
       return
     if command.name == 'hover':
-      await self._move(tab, *point)
+      await tab.move(*point)
       return
     await tab.page.mouse.click(*point)
     if command.name == 'type':
       await keyboard.replace(tab.page, command.text, enter=command.enter)
-
-  async def _move(self, tab: Tab, x: float, y: float) -> None:
-    """Moves the mouse. A move alone waits for a frame, which may never be drawn.
-
-    An event that cannot be merged with it makes Chromium deliver it at once;
-    this one is of a key that no keyboard has.
-    """
-    key = {'type': 'keyUp', 'key': 'F24'}
-    await asyncio.gather(
-        tab.page.mouse.move(x, y),
-        tab.session.send('Input.dispatchKeyEvent', key),
-    )
 
   async def _press(self, tab: Tab, text: str) -> None:
     keys = keyboard.read_keys(text)
@@ -366,48 +353,10 @@ class Tabs:
 
   async def _use_clipboard(self, tab: Tab, use: str) -> None:
     if use != 'paste':
-      text = await self._evaluate(tab, keyboard.COPY, use == 'cut')
+      text = await tab.call(keyboard.COPY, use == 'cut')
       self._clipboard = text or self._clipboard
     elif self._clipboard:
       await tab.page.keyboard.insert_text(self._clipboard)
-
-  async def _evaluate(self, tab: Tab, script: str, value: Any) -> Any:
-    try:
-      return await tab.page.evaluate(script, value)
-    except Error as error:
-      if 'context was destroyed' not in error.message:
-        raise
-      # A document came that was late.
-      await tab.settle(STEP_MS)
-      return await tab.page.evaluate(script, value)
-
-  async def _goto(self, tab: Tab, url: str) -> None:
-    try:
-      await tab.page.goto(
-          url, wait_until='commit', timeout=1000 * tab_lib.LOAD_S
-      )
-    except TimeoutError_:
-      await tab.halt()
-      self._note(f'{url:.200} did not come within {tab_lib.LOAD_S:g} s.')
-    except Error as error:
-      # A download, or an empty reply.
-      if any(x in error.message for x in ('net::ERR_ABORTED', 'Download is')):
-        self._note(f'{url:.200} is no page.')
-        return
-      words = error.message.partition('\n')[0]
-      self._note(f'{url:.200} cannot be loaded: {words:.200}')
-
-  async def _go(self, tab: Tab, by: int) -> None:
-    """Goes through the history; not before the first page."""
-    history = await tab.session.send('Page.getNavigationHistory')
-    entries, place = history['entries'], history['currentIndex'] + by
-    if not 0 <= place < len(entries) or entries[place]['url'] == 'about:blank':
-      raise Refused(
-          f'There is no page to go {"forward" if by > 0 else "back"}.'
-      )
-    await tab.session.send(
-        'Page.navigateToHistoryEntry', {'entryId': entries[place]['id']}
-    )
 
   def _on_page(self, page: Page) -> None:
     task = asyncio.ensure_future(self._adopt(page))

@@ -4,7 +4,7 @@ import random
 
 from hypothesis import given, strategies as st
 
-from agentrl.envs.web import nodes
+from agentrl.envs.web import nodes, page_text
 from agentrl.envs.web.nodes import Node
 
 
@@ -28,7 +28,7 @@ def raw(number, role, name='', *children, ignored=False, value='', **states):
 
 
 def lines(tree, **options):
-  return nodes.tree_text(nodes.from_tree([tree], **options)).split('\n')
+  return page_text.tree(nodes.from_tree([tree], **options)).split('\n')
 
 
 def test_a_tree_is_written_as_webarena_has_it():
@@ -83,7 +83,7 @@ def test_icons_that_listen_to_clicks_are_shown_unless_they_hold_something():
 def test_frames_follow_their_page():
   page = raw(1, 'RootWebArea', 'page', raw(2, 'Iframe'))
   frame = raw(3, 'RootWebArea', 'frame', raw(4, 'link', 'in'))
-  text = nodes.tree_text(nodes.from_tree([page, [], frame]))
+  text = page_text.tree(nodes.from_tree([page, [], frame]))
   assert text == (
       "[1] RootWebArea 'page'\n[2] RootWebArea 'frame'\n\t[3] link 'in'"
   )
@@ -131,19 +131,19 @@ def test_any_tree_is_numbered_without_gaps(rng, size, data):
   assert [node.number for node in found] == list(range(1, len(found) + 1))
   backends = [node.backend for node in found]
   assert len(set(backends)) == len(backends) and not hidden & set(backends)
-  assert nodes.tree_text(found).count('\n') == max(len(found) - 1, 0)
+  assert page_text.tree(found).count('\n') == max(len(found) - 1, 0)
 
 
 def test_a_text_with_line_ends_stays_on_its_line():
   found = (Node(1, 1, 0, 'textbox', 'a', value='x\ny', states=(('k', 'v'),)),)
-  assert nodes.tree_text(found) == "[1] textbox 'a' value: 'x\\ny' k: v"
+  assert page_text.tree(found) == "[1] textbox 'a' value: 'x\\ny' k: v"
 
 
 # --- few tokens
 
 
 def lean(tree, **options):
-  return nodes.lean_text(nodes.from_tree([tree], **options)).split('\n')
+  return page_text.lean(nodes.from_tree([tree], **options)).split('\n')
 
 
 def test_lean_pages_number_controls_alone():
@@ -204,7 +204,7 @@ def test_pages_of_controls_have_no_texts_but_the_title():
       raw(7, 'StaticText', 'yes'), raw(8, 'button', 'Send'),
   )  # fmt: skip
   found = nodes.from_tree([tree], labels={4: 'label', 7: 'own'})
-  assert nodes.lean_text(found, texts=False).split('\n') == [
+  assert page_text.lean(found, texts=False).split('\n') == [
       'Shop',
       '[5] textbox Name: Ann',
       '[6] StaticText yes',
@@ -239,11 +239,11 @@ def test_lean_pages_keep_every_control_and_every_word(rng, size, data):
     )  # fmt: skip
 
   found = nodes.from_tree([build(0)])
-  text = nodes.lean_text(found)
+  text = page_text.lean(found)
   assert set(text.split()) >= {w for n in found for w in n.name.split()}
   numbers = [f'[{node.number}]' for node in found if node.control]
   assert [w for w in text.split() if w.startswith('[')] == numbers
-  few = nodes.lean_text(found, texts=False).split('\n')
+  few = page_text.lean(found, texts=False).split('\n')
   assert set(few) <= {*text.split('\n'), ''}
 
 
@@ -317,7 +317,7 @@ def test_elements_are_written_as_html():
       (8, '#text', 'unseen', {'visibility': 'hidden'}, BOX, False),
       (1, '::before', '', {}, BOX, False),
   ])
-  text = nodes.html_text(nodes.from_snapshot(snapshot.reply()))
+  text = page_text.html(nodes.from_snapshot(snapshot.reply()))
   assert text == '[1] <div id="a" hidden>two words</div>\n\t[2] <b>bold</b>'
 
 

@@ -6,7 +6,7 @@ import threading
 
 from aiohttp import web
 
-from agentrl.envs.web import commands, nodes
+from agentrl.envs.web import commands, page_text
 from agentrl.envs.web.tabs import Tabs
 
 CALL_S = 40.0
@@ -160,7 +160,7 @@ class Episode:
 
   @property
   def text(self):
-    return nodes.tree_text(self.view.nodes)
+    return page_text.tree(self.view.nodes)
 
   @property
   def notes(self):
