@@ -119,6 +119,12 @@ _Read = tuple[str, str, str, tuple[str, ...], Country | None]
 
 def _read(country: Country, sources: Sources) -> Iterator[_Read]:
   """`(relation, field, needle, answers, other country)` of one country."""
+  yield from _capital_and_codes(country)
+  yield from _culture_and_land(country)
+  yield from _other_countries(country, sources)
+
+
+def _capital_and_codes(country: Country) -> Iterator[_Read]:
   text, geo = country.text, country.geo
 
   capital = re.fullmatch(
@@ -153,6 +159,9 @@ def _read(country: Country, sources: Sources) -> Iterator[_Read]:
     field = 'Civil aircraft registration country code prefix'
     yield 'aircraft prefix', field, prefix, (prefix,), None
 
+
+def _culture_and_land(country: Country) -> Iterator[_Read]:
+  text = country.text
   peak = re.fullmatch(
       r'([A-Z][^\d;(,]+?)(?: \(([A-Z][^)\d"]+)\))? ([\d,]+) m',
       text('Geography', 'Elevation', 'highest point'),
@@ -187,6 +196,9 @@ def _read(country: Country, sources: Sources) -> Iterator[_Read]:
     names = (area[1], *(f'{area[1]} {unit}' for unit in units))
     yield 'area', 'Area', area[0], names, None
 
+
+def _other_countries(country: Country, sources: Sources) -> Iterator[_Read]:
+  text = country.text
   independence = re.fullmatch(
       _DATE + r'(\d{4}) \(from (?:the )?([A-Z][\w .]*)\)',
       text('Government', 'Independence'),
