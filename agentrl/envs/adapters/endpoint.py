@@ -28,7 +28,10 @@ class Ask:
 
   def __init__(self, body: Mapping[str, Any]):
     """Reads the body of /v1/chat/completions; raises ValueError."""
-    self.sent = _list(body, 'messages')
+    messages = body.get('messages')
+    if not isinstance(messages, list):
+      raise ValueError('messages must be a list')
+    self.sent: list[Any] = messages
     self.messages = [message_of(x) for x in self.sent]
     if not self.messages or self.messages[-1]['role'] == 'assistant':
       raise ValueError('messages must end with one to the assistant')
@@ -184,12 +187,6 @@ class Endpoint:
 def _refusal(words: str) -> aiohttp.web.Response:
   error = {'message': words, 'type': 'invalid_request_error'}
   return aiohttp.web.json_response({'error': error}, status=400)
-
-
-def _list(body: Mapping[str, Any], name: str) -> list[Any]:
-  if not isinstance(body.get(name), list):
-    raise ValueError(f'{name} must be a list')
-  return body[name]
 
 
 def message_of(message: Mapping[str, Any]) -> dict[str, Any]:

@@ -161,7 +161,7 @@ def _words(error: BaseException) -> str:
 
 def open_factory(**options: Any) -> base.Independent:
   """The factory of `Mcp`: they share a loop."""
-  tasks = load_tasks(options['tasks'])
+  tasks = task_files.read(options['tasks'], _check_task)
   judge = None
   if any(x['check']['kind'] == 'judge' for x in tasks):
     if options['judge'] is None:
@@ -171,7 +171,7 @@ def open_factory(**options: Any) -> base.Independent:
       )
     judge = plugins.function(options['judge'], {}, 'env.options.judge=')
   server, timeout_s = options['server'], options['timeout_s']
-  told = functions(server, timeout_s)
+  told = functions(server=server, timeout_s=timeout_s)
   loop = LoopThread('mcp')
   connect = lambda: Session(loop, server, timeout_s)
   return base.Independent(
@@ -289,10 +289,11 @@ def as_functions(tools: Sequence[Any]) -> tuple[Function, ...]:
   )
 
 
+@caching.by_options
 def functions(
     server: str | Sequence[str] | None, timeout_s: float
 ) -> tuple[Function, ...]:
-  """The tools of a server, which is asked once.
+  """The tools of a server.
 
   Raises:
     ConfigError: none is named.
@@ -303,27 +304,11 @@ def functions(
         'env.options.server is not set: name the command of an MCP server, as'
         " in ('python', 'server.py'), or its URL."
     )
-  return _functions(server=server, timeout_s=timeout_s)
-
-
-@caching.by_options
-def _functions(
-    server: str | Sequence[str], timeout_s: float
-) -> tuple[Function, ...]:
   with (
       contextlib.closing(LoopThread('mcp')) as loop,
       contextlib.closing(Session(loop, server, timeout_s)) as session,
   ):
     return as_functions(session.tools)
-
-
-def load_tasks(path: str | None) -> tuple[Task, ...]:
-  """The tasks of a file.
-
-  Raises:
-    ConfigError: none is named, or a line is no task.
-  """
-  return task_files.read(path, _check_task)
 
 
 def _check_task(task: Task) -> None:
@@ -350,10 +335,6 @@ def _check_task(task: Task) -> None:
   task_files.check_expert(task.get('expert', ()))
 
 
-def _specialise(**options: Any) -> dict[str, Any]:
-  return {'functions': functions(options['server'], options['timeout_s'])}
-
-
 SPEC = EnvSpec(
     name='mcp',
     dialect=Dialect(),
@@ -365,7 +346,9 @@ SPEC = EnvSpec(
         compact='Use tools.',
     ),
     functions=(ANSWER,),
-    specialise=_specialise,
+    specialise=lambda server, timeout_s, **rest: {
+        'functions': functions(server=server, timeout_s=timeout_s)
+    },
     options={
         'server': None,
         'tasks': None,
@@ -387,7 +370,7 @@ SPEC = EnvSpec(
     unsafe_options=dict.fromkeys(('server', 'tasks', 'judge'), is_set),
     open_factory=open_factory,
     list_tasks=lambda split, tasks: task_files.of_split(
-        split, load_tasks(tasks)
+        split, task_files.read(tasks, _check_task)
     ),
     success="The answer passes the task's check.",
     packages=('mcp',),

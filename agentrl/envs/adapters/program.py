@@ -302,7 +302,7 @@ class Program:
 
 def open_factory(**options: Any) -> base.Independent:
   """The factory of `Program`: they share an endpoint."""
-  tasks = load_tasks(options['tasks'])
+  tasks = task_files.read(options['tasks'])
   told = functions(**options)
   chosen = expert(options['expert'], tasks)
   endpoint = Endpoint()
@@ -336,6 +336,7 @@ def expert(name: str | None, tasks: Sequence[Task]) -> Expert | None:
   )
 
 
+@caching.by_options
 def functions(**options: Any) -> tuple[Function, ...]:
   """The tools that a program brings, from its first request.
 
@@ -348,14 +349,8 @@ def functions(**options: Any) -> tuple[Function, ...]:
         'Name a program by env.options.command, or a function by'
         ' env.options.function.'
     )
-  del options['expert']
-  return _functions(**options)
-
-
-@caching.by_options
-def _functions(**options: Any) -> tuple[Function, ...]:
   endpoint = Endpoint()
-  tasks = load_tasks(options['tasks'])
+  tasks = task_files.read(options['tasks'])
   start = starting(options, tasks, endpoint)
   env = Program(endpoint, len(tasks), None, start, options['timeout_s'])
   try:
@@ -363,20 +358,6 @@ def _functions(**options: Any) -> tuple[Function, ...]:
   finally:
     env.close()
     endpoint.close()
-
-
-def load_tasks(path: str | None) -> tuple[Task, ...]:
-  """The tasks of a file, a JSON object a line.
-
-  Raises:
-    ConfigError: none is named, or a line is no object.
-  """
-  return task_files.read(path, _any)
-
-
-def _any(task: Task) -> None:
-  """Checks nothing: the program alone reads a task."""
-  del task
 
 
 SPEC = EnvSpec(
@@ -411,7 +392,7 @@ SPEC = EnvSpec(
     ),
     open_factory=open_factory,
     list_tasks=lambda split, tasks: task_files.of_split(
-        split, load_tasks(tasks)
+        split, task_files.read(tasks)
     ),
     success='The program says so, or gives a reward of 1.',
 )
