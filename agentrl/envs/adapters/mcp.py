@@ -171,11 +171,11 @@ def open_factory(**options: Any) -> base.Independent:
       )
     judge = plugins.function(options['judge'], {}, 'env.options.judge=')
   server, timeout_s = options['server'], options['timeout_s']
-  told = functions(server=server, timeout_s=timeout_s)
+  tools = functions(server=server, timeout_s=timeout_s)
   loop = LoopThread('mcp')
   connect = lambda: Session(loop, server, timeout_s)
   return base.Independent(
-      lambda: Mcp(connect, tasks, told, judge, options['most_chars']),
+      lambda: Mcp(connect, tasks, tools, judge, options['most_chars']),
       slots=options['episodes'],
       threads=8,  # they wait for servers
       close=loop.close,
@@ -218,9 +218,9 @@ class Mcp:
       return StepResult(text, 0.0, False)
     name, arguments = call
     if name == ANSWER.name:
-      worth = self._check(str(arguments.get('text', '')))
+      reward = self._check(str(arguments.get('text', '')))
       text = 'Your answer was taken.'
-      return StepResult(text, worth, True, success=worth >= 1.0)
+      return StepResult(text, reward, True, success=reward >= 1.0)
     self._done += 1
     return StepResult(self._ask(name, arguments), 0.0, False)
 
@@ -254,15 +254,15 @@ class Mcp:
       return float(bool(right))
     function = plugins.function(check['function'], {}, 'check.function=')
     try:
-      worth = float(function(answer, dict(self._task), self._ask))
+      reward = float(function(answer, dict(self._task), self._ask))
     except ConfigError as error:
       raise EnvFault(str(error)) from error
-    if not 0.0 <= worth <= 1.0:
+    if not 0.0 <= reward <= 1.0:
       raise EnvFault(
-          f'check.function={check["function"]} gives {worth}, which is not from'
-          ' 0 to 1.'
+          f'check.function={check["function"]} gives {reward}, which is not'
+          ' from 0 to 1.'
       )
-    return worth
+    return reward
 
   def available_actions(self) -> list[str]:
     return functions_lib.call_forms(self._functions)

@@ -278,15 +278,15 @@ class Program:
           ' knows how to answer, or a function as env.options.expert.'
       )
     assert self._ask is not None  # since a reset
-    said = self._expert(self._ask.sent, *self._episode)
+    answer = self._expert(self._ask.sent, *self._episode)
     try:
-      task_files.check_expert([said], plain=True)
+      task_files.check_expert([answer], plain=True)
     except ValueError as error:
       raise EnvFault(
-          f'env.options.expert gives {said!r:.200}, which is neither a text nor'
-          ' {"name": ..., "arguments": {...}}.'
+          f'env.options.expert gives {answer!r:.200}, which is neither a text'
+          ' nor {"name": ..., "arguments": {...}}.'
       ) from error
-    return task_files.action_of(said)
+    return task_files.action_of(answer)
 
   def close(self) -> None:
     if self._run is not None:
@@ -303,18 +303,18 @@ class Program:
 def open_factory(**options: Any) -> base.Independent:
   """The factory of `Program`: they share an endpoint."""
   tasks = task_files.read(options['tasks'])
-  told = functions(**options)
-  chosen = expert(options['expert'], tasks)
+  tools = functions(**options)
+  expert = find_expert(options['expert'], tasks)
   endpoint = Endpoint()
   start = starting(options, tasks, endpoint)
   return base.Independent(
       lambda: Program(
           endpoint,
           len(tasks),
-          told,
+          tools,
           start,
           options['timeout_s'],
-          expert=chosen,
+          expert=expert,
       ),
       slots=options['episodes'],
       threads=options['episodes'],
@@ -322,7 +322,7 @@ def open_factory(**options: Any) -> base.Independent:
   )
 
 
-def expert(name: str | None, tasks: Sequence[Task]) -> Expert | None:
+def find_expert(name: str | None, tasks: Sequence[Task]) -> Expert | None:
   """The function of messages, task and seed that answers in the policy's place.
 
   Raises:

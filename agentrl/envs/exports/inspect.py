@@ -100,17 +100,17 @@ def play(
   ) -> dict[str, Any]:
     talk = Chat(env, spec, format, horizon)
     # Replicas of an epoch are other draws of what the task leaves to chance.
-    said = await anyio.to_thread.run_sync(
+    message = await anyio.to_thread.run_sync(
         talk.begin, state.metadata['task_id'], state.epoch
     )
-    told = [ChatMessageSystem(content=words)] if words else []
-    state.messages = [*told, ChatMessageUser(content=said)]
+    system = [ChatMessageSystem(content=words)] if words else []
+    state.messages = [*system, ChatMessageUser(content=message)]
     while not talk.over:
       await generate(state)
-      said = await anyio.to_thread.run_sync(
+      message = await anyio.to_thread.run_sync(
           talk.answer, state.output.completion
       )
-      state.messages.append(ChatMessageUser(content=said))
+      state.messages.append(ChatMessageUser(content=message))
     return talk.outcome
 
   async def solve(state: TaskState, generate: Generate) -> TaskState:

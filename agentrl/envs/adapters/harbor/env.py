@@ -50,10 +50,10 @@ def _resolved(env: Mapping[str, str]) -> dict[str, str]:
   """
 
   def value(match: re.Match[str]) -> str:
-    found = os.environ.get(match[1], match[2])
-    if found is None:
+    variable = os.environ.get(match[1], match[2])
+    if variable is None:
       raise EnvFault(f'A Harbor task needs the variable {match[1]}: set it.')
-    return found
+    return variable
 
   return {name: _VARIABLE.sub(value, text) for name, text in env.items()}
 
@@ -185,23 +185,23 @@ class Harbor:
         self._options['timeout_s'],
         user=self._task.user,
     )
-    said = truncate(
+    text = truncate(
         ran.output.rstrip('\n'), self._options['most_chars'], keep_end=True
     )
     if ran.code is None:
-      said += f'\n[it was ended after {self._options["timeout_s"]:g} s]'
+      text += f'\n[it was ended after {self._options["timeout_s"]:g} s]'
     elif ran.code:
-      said += f'\n[exit code {ran.code}]'
-    said = said.strip('\n') or '(nothing)'
+      text += f'\n[exit code {ran.code}]'
+    text = text.strip('\n') or '(nothing)'
     if self._commands >= self._options['commands']:
-      return self._grade(said)
-    return StepResult(said, 0.0, False)
+      return self._grade(text)
+    return StepResult(text, 0.0, False)
 
-  def _grade(self, said: str) -> StepResult:
-    worth = self._worth()
-    return StepResult(said, worth, True, success=worth >= 1.0)
+  def _grade(self, text: str) -> StepResult:
+    reward = self._reward()
+    return StepResult(text, reward, True, success=reward >= 1.0)
 
-  def _worth(self) -> float:
+  def _reward(self) -> float:
     """The reward that the tests leave.
 
     Raises:
@@ -226,29 +226,29 @@ class Harbor:
     if ran.code is None:
       raise EnvFault(f'{task.folder}: its tests took over {task.test_s:g} s.')
     for name in ('reward.json', 'reward.txt'):
-      found = sandbox.read(box, f'{_LOGS}/{name}')
-      if found is not None:
-        return self._reward(found)
+      content = sandbox.read(box, f'{_LOGS}/{name}')
+      if content is not None:
+        return self._read_reward(content)
     raise EnvFault(
         f'{task.folder}: its tests left no reward (exit {ran.code}):'
         f' {ran.last_words()}'
     )
 
-  def _reward(self, text: str) -> float:
+  def _read_reward(self, text: str) -> float:
     key = self._options['reward']
     try:
       value = json.loads(text)
       if isinstance(value, dict):
         value = value[key]
-      worth = float(value)
-      if isinstance(value, str) or not math.isfinite(worth):
+      reward = float(value)
+      if isinstance(value, str) or not math.isfinite(reward):
         raise ValueError(value)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
       raise EnvFault(
           f'{self._task.folder}: its tests left {text[:100]!r}, which has no'
           f' number as {key!r}.'
       ) from error
-    return worth
+    return reward
 
   def available_actions(self) -> list[str]:
     return ['bash {command}', 'submit']

@@ -185,10 +185,10 @@ class NamespaceImage:
       inner = pathlib.PurePosixPath(pattern.lstrip('/'))
       if '..' in inner.parts:
         raise ValueError(f'{pattern} is not in environment')
-      found = sorted(context.glob(str(inner))) if inner.parts else [context]
-      if not found:
+      paths = sorted(context.glob(str(inner))) if inner.parts else [context]
+      if not paths:
         raise ValueError(f'there is no {pattern}')
-      for path in found:
+      for path in paths:
         if path.is_dir():
           shutil.copytree(path, place, symlinks=True, dirs_exist_ok=True)
           continue

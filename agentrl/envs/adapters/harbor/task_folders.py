@@ -48,12 +48,12 @@ def load(folder: str | None) -> tuple[Task, ...]:
     raise ConfigError(
         'env.options.folder is not set: name a folder of Harbor task folders.'
     )
-  found = sorted(pathlib.Path(folder).expanduser().glob('*/task.toml'))
-  if not found:
+  paths = sorted(pathlib.Path(folder).expanduser().glob('*/task.toml'))
+  if not paths:
     raise ConfigError(
         f'env.options.folder={folder} has no task: no */task.toml.'
     )
-  return tuple(_load(path.parent) for path in found)
+  return tuple(_load(path.parent) for path in paths)
 
 
 def _load(folder: pathlib.Path) -> Task:
@@ -171,7 +171,7 @@ def _megabytes(size: Any) -> int | None:
 
 def _solution(folder: pathlib.Path, config: Mapping[str, Any]) -> str | None:
   """The script of a solution that is a script alone."""
-  found = [x for x in (folder / 'solution').glob('*') if x.is_file()]
-  if [x.name for x in found] != ['solve.sh'] or config.get('env'):
+  files = [x for x in (folder / 'solution').glob('*') if x.is_file()]
+  if [x.name for x in files] != ['solve.sh'] or config.get('env'):
     return None
-  return _text(found[0])
+  return _text(files[0])

@@ -119,15 +119,15 @@ class Episodes(vf.Env[EpisodesConfig]):
       env = self._factory.make()
       try:
         talk = Chat(env, config.spec, config.format, self.config.horizon)
-        said = await asyncio.to_thread(
+        message = await asyncio.to_thread(
             talk.begin, task.data.task_id, random.randrange(_SEEDS)
         )
         async with agents.agent.interaction(task) as interaction:
           while not talk.over:
-            segment = await interaction.turn(said)
+            segment = await interaction.turn(message)
             if segment.terminated:  # a limit of verifiers, or a failure
               break
-            said = await asyncio.to_thread(talk.answer, segment.last_reply)
+            message = await asyncio.to_thread(talk.answer, segment.last_reply)
           interaction.trace.record_reward('return', talk.returned)
           interaction.trace.record_metrics(
               {'success': float(talk.success), 'turns': float(talk.turns)}
