@@ -103,7 +103,8 @@ class TextCraft:
           f' below min_family={self._min_family}; lower min_family or choose'
           ' another.'
       )
-    self._book, self._goal = _enter(world, number)
+    self._book, names = recipes.of_world(world)
+    self._goal = names[recipes.load().goals[number]]
     self._inventory = {}
     self._crafts, self._progress = self._crafts_left(), 0.0
     self._commands = '\n'.join(
@@ -209,12 +210,6 @@ class TextCraft:
 
   def _add(self, item: str, count: int) -> None:
     self._inventory[item] = self._inventory.get(item, 0) + count
-
-
-def _enter(world: int, number: int) -> tuple[RecipeBook, str]:
-  """The recipes of a world, and what a goal is called there."""
-  book, names = recipes.of_world(world)
-  return book, names[recipes.load().goals[number]]
 
 
 def _shown_commands(
