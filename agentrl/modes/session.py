@@ -5,11 +5,11 @@ import dataclasses
 import errno
 import os
 import pathlib
+import re
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import jax
 import rich.console
 from ml_collections import ConfigDict
 
@@ -28,6 +28,8 @@ from agentrl.rollout.env_server import Begin
 from agentrl.runtime import lock, starts, workdir as workdir_lib
 from agentrl.runtime.event_loop import EventLoop, Interrupted
 
+# Of RuntimeErrors: jax's and its devices', and Python's, which also maps memory.
+_NO_MEMORY = re.compile("RESOURCE_EXHAUSTED|can't start new thread")
 _REASON_CHARS = 200  # of an allocator's own words
 
 
@@ -161,12 +163,10 @@ def _memory(directory: pathlib.Path) -> Iterator[None]:
   """Names what ends a block where there is no memory left, and the way on."""
   try:
     yield
-  except (MemoryError, OSError, jax.errors.JaxRuntimeError) as error:
+  except (MemoryError, OSError, RuntimeError) as error:
     if isinstance(error, OSError) and error.errno != errno.ENOMEM:
       raise
-    if isinstance(
-        error, jax.errors.JaxRuntimeError
-    ) and 'RESOURCE_EXHAUSTED' not in str(error):
+    if isinstance(error, RuntimeError) and not _NO_MEMORY.search(str(error)):
       raise
     reason = ' '.join(str(error).split())[:_REASON_CHARS] or 'Python had none'
     raise OutOfMemory(

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import subprocess
 import threading
 import time
@@ -34,6 +35,7 @@ PHASES = (
     'checkpoint',
     'evaluation',
 )
+_NAMED = re.compile('[A-Z][A-Za-z]+: ')  # a line with the name of an error
 _PORT = 31100  # of the rendezvous of several processes
 _READ_S = 5.0  # to read what a start that ended has written
 
@@ -53,9 +55,8 @@ class Ending(NamedTuple):
   @property
   def named(self) -> bool:
     """Whether it ended well, when it was asked to, or by a name of ours."""
-    error = self.last.partition(':')[0]
     return self.code in (0, 130) or (
-        self.code == 2 and error.isidentifier() and error[0].isupper()
+        self.code == 2 and _NAMED.match(self.last) is not None
     )
 
 
@@ -179,7 +180,10 @@ class Run:
     codes = [process.returncode for process in self.processes]
     # Of several processes the one that did not end well.
     code = next(filter(None, codes), 0)
-    self.endings.append(Ending(code, lines[-1].strip() if lines else ''))
+    # Threads that a failed process has left may speak after it.
+    named = [x for x in lines if code == 2 and _NAMED.match(x)]
+    last = (named or lines or [''])[-1].strip()
+    self.endings.append(Ending(code, last))
     self.processes = []
     return True
 

@@ -225,6 +225,7 @@ FULL = 'RESOURCE_EXHAUSTED: Out of memory allocating 68719476736 bytes.'
         (MemoryError(), 'not enough memory: Python had none'),
         (OSError(errno.ENOMEM, 'Cannot allocate memory'), 'Cannot allocate'),
         (jax.errors.JaxRuntimeError(FULL), 'allocating 68719476736 bytes'),
+        (RuntimeError("can't start new thread"), 'new thread'),
     ],
 )
 def test_memory_that_is_full_is_named_with_the_way_on(start, error, said):
@@ -244,6 +245,7 @@ def test_memory_that_is_full_is_named_with_the_way_on(start, error, said):
     [
         OSError(errno.EIO, 'of a disk'),
         jax.errors.JaxRuntimeError('INTERNAL: x'),
+        RuntimeError('of something else'),
     ],
 )
 def test_other_errors_are_not_of_memory(start, error):
