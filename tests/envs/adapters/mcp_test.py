@@ -173,12 +173,12 @@ async def meaning(question, reference, answer):
 def test_a_server_in_trouble_is_an_error_and_the_next_episode_goes_on(
     trouble, said, opened
 ):
-  env = opened(stdio(trouble), timeout_s=3.0)
+  env = opened(stdio(trouble), timeout_s=8.0)  # it starts within them, too
   env.reset(0, 0)
   began = time.monotonic()
   with pytest.raises(EnvError, match=said):
     env.step(call('find', who='Ada'))
-  assert time.monotonic() - began < 15
+  assert time.monotonic() - began < 30
   env.reset(0, 0)
   assert env.step(call('add', a=1, b=1)).observation == '2'
 

@@ -215,15 +215,15 @@ def test_a_program_that_asks_nothing_is_refused(own, tasks):
 
 
 @pytest.mark.parametrize(
-    'code, said',
+    'code, timeout_s, said',
     [
-        ('import sys; sys.exit("it is broken")', 'exit code 1: .*it is broken'),
-        ('import time; time.sleep(60)', 'neither asks nor ends within 1 s'),
+        ('import sys; sys.exit("it is broken")', 60, 'exit code 1: .*broken'),
+        ('import time; time.sleep(60)', 1, 'neither asks nor ends within 1 s'),
     ],
 )
-def test_a_command_in_trouble_is_said(code, said, tasks):
+def test_a_command_in_trouble_is_said(code, timeout_s, said, tasks):
   options = dict(
-      command=(sys.executable, '-c', code), tasks=tasks, timeout_s=1.0
+      command=(sys.executable, '-c', code), tasks=tasks, timeout_s=timeout_s
   )
   with pytest.raises(EnvError, match=said):
     SPEC.open(**options)
