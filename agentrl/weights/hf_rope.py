@@ -172,9 +172,10 @@ def write(config: TransformerConfig, family: families.Family) -> dict[str, Any]:
   base = {'rope_theta': config.rope_theta}
   full = (scaling or {'rope_type': 'default'}) | base
   original = 'original_max_position_embeddings'
-  fields: dict[str, Any] = {'rope_parameters': full}
+  fields: dict[str, Any] = {}
   if not family.rope_parameters_only:
-    fields |= base | {'rope_scaling': scaling}
+    fields = base | {'rope_scaling': scaling}
+  fields['rope_parameters'] = full
   if original in family.defaults and scaling is not None:
     fields[original] = scaling[original]
   if 'partial_rotary_factor' in family.fields:
