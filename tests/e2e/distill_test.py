@@ -101,5 +101,5 @@ def test_a_teacher_of_other_words_is_refused(base, tmp_path):
   )
   assert result.returncode == 2
   assert 'has another tokenizer' in result.stderr
-  summary = tmp_path / 'run' / 'summary.json'
-  assert not summary.exists() or not json.loads(summary.read_text())
+  summary = json.loads((tmp_path / 'run' / 'summary.json').read_text())
+  assert (summary['status'], summary['steps']) == ('failed', 0)
