@@ -261,9 +261,7 @@ def _kept(path: pathlib.Path) -> dict[str, Any]:
   try:
     return workdir_lib.read_record(path)
   except CheckpointError as error:
-    raise ConfigError(f'{error} Put it back, or use another --workdir.') from (
-        error
-    )
+    raise ConfigError(f'{error} Else use another --workdir.') from error
 
 
 def _is_local(model: str) -> bool:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import threading
+import time
 from collections.abc import Callable
 
 
@@ -33,9 +34,10 @@ def _watch(
   # Not sys.stdin: its lock, held here, would abort the interpreter at exit.
   while os.read(0, 4096):
     pass
-  # Nobody is left to end us if something hangs.
-  last = threading.Timer(grace_s, os._exit, args=(1,))
-  last.daemon = True
-  last.start()
-  with contextlib.suppress(RuntimeError):  # the loop has ended already
+  # The loop has ended already, or there is no memory to tell it.
+  with contextlib.suppress(RuntimeError, MemoryError):
     loop.call_soon_threadsafe(stop)
+  # Nobody is left to end us if something hangs. In this thread: another could not
+  # start where memory has run out.
+  time.sleep(grace_s)
+  os._exit(1)

@@ -52,7 +52,9 @@ def read_record(path: pathlib.Path) -> dict[str, Any]:
     if isinstance(record, dict):
       return record
     reason = 'it is no JSON object'
-  raise CheckpointError(f'{path} of a run cannot be read: {reason}.')
+  raise CheckpointError(
+      f'{path} of a run cannot be read: {reason}. Put the file back.'
+  )
 
 
 def run_of(name: str) -> tuple[pathlib.Path, int | None] | None:
