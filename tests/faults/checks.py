@@ -1,8 +1,11 @@
 """What is wrong with a run that had faults, beside one that was left alone."""
 
+import contextlib
+import os
 import pathlib
 import re
 import shutil
+import signal
 import time
 from collections.abc import Iterator, Sequence
 
@@ -169,9 +172,12 @@ def remains(known: set[int]) -> list[str]:
     if not found or time.monotonic() > deadline:
       break
     time.sleep(0.2)
+  # The next trial is to find its own.
+  for words in found:
+    with contextlib.suppress(ProcessLookupError):
+      os.kill(int(words.split()[1]), signal.SIGKILL)
   for path in _left():
     found.append(f'file {path}')
-    # The next trial is to find its own.
     shutil.rmtree(path) if path.is_dir() else path.unlink()
   return found
 
