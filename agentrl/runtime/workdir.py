@@ -11,8 +11,10 @@ from agentrl.errors import CheckpointError, ConfigError
 
 CONFIG = 'config.json'
 BEST = 'best'  # beside numbered checkpoints, the number of one of them
-# A file that cannot be written: full, over quota, too large, read-only.
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+# A file that finds no room: the disk is full, over quota, or the file too large.
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# A file that cannot be written: of these, or on a disk that is read-only.
+FULL = (*NO_ROOM, errno.EROFS)
 # In an exported folder: how the policy was asked.
 EXPORTED = 'agentrl.json'
 

@@ -407,8 +407,8 @@ def check_model(
 
 def _remedy(reason: str) -> str:
   """The remedy for a failed write, by the system's reason."""
-  full = map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
-  if any(words in reason for words in full):
+  no_room = map(os.strerror, workdir_lib.NO_ROOM)
+  if any(words in reason for words in no_room):
     return 'free some space'
   if any(words in reason for words in _NO_MEMORY):
     return 'free some memory'

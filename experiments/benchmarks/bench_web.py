@@ -21,8 +21,8 @@ other, one at a time.
 """
 
 import asyncio
+import contextlib
 import json
-import pathlib
 import random
 import signal
 import statistics
@@ -37,6 +37,7 @@ from agentrl import envs
 from agentrl.envs.client import EnvClient
 from agentrl.errors import EnvError
 from agentrl.rollout.env_server import EnvServer
+from experiments.benchmarks import footprint
 
 _CLIENTS = flags.DEFINE_integer('clients', 20, 'Live episodes.')
 _EPISODES = flags.DEFINE_integer('episodes', 500, 'Episodes in all.')
@@ -83,15 +84,11 @@ def tree(pid: int) -> list[psutil.Process]:
 
 def pss_mb(pid: int) -> float:
   """Proportional memory of a process and what it started."""
-  total = 0
+  total = 0.0
   for process in tree(pid):
-    try:
-      text = pathlib.Path(f'/proc/{process.pid}/smaps_rollup').read_text()
-    except OSError:  # it has just ended
-      continue
-    [line] = [x for x in text.splitlines() if x.startswith('Pss:')]
-    total += int(line.split()[1])
-  return total / 1024
+    with contextlib.suppress(OSError):  # it has just ended
+      total += footprint.pss(process.pid)
+  return total
 
 
 def kill_chromium(pid: int) -> None:

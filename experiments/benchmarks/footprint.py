@@ -79,7 +79,7 @@ def look(
     # It may end meanwhile.
     with contextlib.suppress(psutil.NoSuchProcess, OSError):
       role = title if process.pid == root else _role(process)
-      mib, count = _pss(process.pid), process.num_fds()
+      mib, count = pss(process.pid), process.num_fds()
       memory[role] = memory.get(role, 0.0) + mib
       handles[role] = handles.get(role, 0) + count
       mappings = max(mappings, _mappings(process.pid))
@@ -95,7 +95,12 @@ def _role(process: psutil.Process) -> str:
   return OTHERS
 
 
-def _pss(pid: int) -> float:
+def pss(pid: int) -> float:
+  """Proportional memory of a process, MiB.
+
+  Raises:
+    OSError: it has ended.
+  """
   text = pathlib.Path(f'/proc/{pid}/smaps_rollup').read_text()
   found = re.search(r'^Pss: +(\d+) kB', text, re.MULTILINE)
   return int(found[1]) / 1024 if found else 0.0

@@ -11,6 +11,7 @@ import pytest
 from agentrl.data import episodes as episodes_lib
 from agentrl.evaluation.workdirs import run_facts
 from agentrl.runtime import workdir as workdir_lib
+from tests import small_disk
 from tests.e2e.running import (
     QUICKSTART,
     ROOT,
@@ -108,29 +109,13 @@ def test_two_signals_end_at_once_and_say_so(tmp_path):
   assert 'same command' in found['go_on']
 
 
-@contextlib.contextmanager
-def disk(directory, megabytes):
-  """A disk of this size, where this user may mount one."""
-  directory.mkdir()
-  size = f'size={megabytes}m'
-  mount = ['mount', '-t', 'tmpfs', '-o', size, 'none', str(directory)]
-  try:
-    subprocess.run(mount, check=True, capture_output=True)
-  except (OSError, subprocess.CalledProcessError):
-    pytest.skip('mounting is not permitted')
-  try:
-    yield
-  finally:
-    subprocess.run(['umount', '-l', str(directory)], check=True)
-
-
 def test_a_full_disk_ends_a_run_by_name_and_it_goes_on_once_there_is_room(
     tmp_path,
 ):
   place = tmp_path / 'disk'
   workdir = place / 'run'
   flags = (*FLAGS, '--config.checkpoint.every=1')
-  with disk(place, 64):
+  with small_disk.mounted(place, 64):
     process = subprocess.Popen(
         command(workdir, *flags, config=QUICKSTART),
         stdout=subprocess.DEVNULL,

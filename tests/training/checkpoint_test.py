@@ -26,7 +26,7 @@ from agentrl.models.config import SLIDING
 from agentrl.runtime import workdir as workdir_lib
 from agentrl.training import checkpoint, checksums
 from agentrl.training.checkpoint import Checkpoints
-from tests import tiny
+from tests import small_disk, tiny
 
 HOST = {'books': {'step': 3, 'stats': {'a/b': 0.1, 'a/c': math.inf}}}
 
@@ -459,21 +459,6 @@ def test_a_write_without_memory_does_not_blame_the_folder(
 
 
 @contextlib.contextmanager
-def small_tmpfs(directory):
-  """A disk of 5 megabytes, where this user may mount one."""
-  directory.mkdir(exist_ok=True)
-  command = ['mount', '-t', 'tmpfs', '-o', 'size=5m', 'none', str(directory)]
-  try:
-    subprocess.run(command, check=True, capture_output=True)
-  except (OSError, subprocess.CalledProcessError):
-    pytest.skip('mounting is not permitted')
-  try:
-    yield
-  finally:
-    subprocess.run(['umount', '-l', str(directory)], check=True)
-
-
-@contextlib.contextmanager
 def small_files(directory):
   """Files stop growing at 3 megabytes, for any user."""
   del directory
@@ -487,7 +472,13 @@ def small_files(directory):
 
 @pytest.mark.parametrize(
     'disk, reason',
-    [(small_tmpfs, 'No space left on device'), (small_files, 'File too large')],
+    [
+        (
+            functools.partial(small_disk.mounted, megabytes=5),
+            'No space left on device',
+        ),
+        (small_files, 'File too large'),
+    ],
 )
 @pytest.mark.parametrize('ends_with', ['wait', 'save', 'close'])
 def test_a_full_disk_is_one_clear_error_and_the_checkpoint_before_is_loadable(
