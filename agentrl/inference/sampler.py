@@ -52,7 +52,7 @@ class Adapter(NamedTuple):
 
 
 class _Sent(NamedTuple):
-  """What holds from the moment on at which a try was sent."""
+  """A try, by what held when it was sent."""
 
   rid: str | None
   adapter: Adapter | None

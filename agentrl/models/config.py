@@ -358,7 +358,7 @@ class TransformerConfig:
 
   @property
   def _kinds_differ(self) -> bool:
-    """Whether FULL and SLIDING layers differ in more than `Traits`."""
+    """True if FULL and SLIDING layers differ in more than `Traits`."""
     sizes = any(getattr(self, name) is not None for name in _FULL_SIZES)
     return sizes or self.full_tied_values or self.kv_shared_layers > 0
 

@@ -72,12 +72,12 @@ class Run(NamedTuple):
 
   @property
   def name(self) -> str:
-    """Of its parameters."""
+    """The name of its parameters."""
     return f'layers_from_{self.first}' if self.first else 'layers'
 
   @property
   def has_places(self) -> bool:
-    """Whether its tree has a subtree for each place of the period."""
+    """True if its tree has a subtree for each place of the period."""
     return self.period > 1 or self.layers[0].kind is not None
 
   def path(self, place: int) -> tuple[str, ...]:

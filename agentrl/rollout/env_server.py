@@ -86,7 +86,7 @@ class EnvServer:
     return self._child.ending() is None
 
   async def listens(self) -> bool:
-    """Whether it takes connections; one that is about to end takes none."""
+    """True if it takes connections; one that is about to end takes none."""
     try:
       _, writer = await asyncio.wait_for(
           asyncio.open_connection('127.0.0.1', self._port), _CONNECT_S

@@ -97,7 +97,7 @@ class Environment(TaskLists):
         self._connect()
 
   async def _is_gone(self, child: EnvServer) -> bool:
-    """Whether a child has ended; waits for one that takes no connections.
+    """True if a child has ended; waits for one that takes no connections.
 
     An episode that is tried meanwhile would use its tries up.
     """

@@ -377,7 +377,7 @@ class RunRecord:
       self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
   def _summary(self, mode: str, steps: int) -> dict[str, Any]:
-    """How far the run has come: counts, evaluations, random actions."""
+    """The values of a summary: counts, evaluations, random actions."""
     return {
         'mode': mode,
         'steps': steps,

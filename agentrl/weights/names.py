@@ -199,7 +199,7 @@ def _norms(config: TransformerConfig) -> Iterator[Tensor]:
 
 
 def _inputs(config: TransformerConfig) -> Iterator[Tensor]:
-  """Of a layer: its inputs beside its state, and the scalar of its result."""
+  """Tensors of a layer's inputs beside its state, and the scalar of its result."""
   if config.layer_inputs:
     yield _kernel('inputs', 'state', 'per_layer_input_gate', None)
     yield _kernel('inputs', 'result', 'per_layer_projection', None)
