@@ -11,6 +11,7 @@ import rich.console
 import rich.progress
 from absl import logging
 
+from agentrl import files
 from agentrl.errors import DataError
 from agentrl.trackers import Tracker
 
@@ -117,7 +118,7 @@ class Writer:
     last = json.loads(lines.pop()) if lines else {'step': self._start - 1}
     # At once, so that a kill leaves a line and not a part of it.
     text = ''.join([*lines, _text({**last, **values})])
-    _replace(self._path, text.encode())
+    files.write_whole(self._path, text)
     self._file.close()
     self._file = open(self._path, 'a', encoding='utf-8')
     self._track(last['step'], values)
@@ -234,11 +235,5 @@ def discard_from(path: pathlib.Path, step: int) -> int:
     discarded = path.with_name(path.name + '.discarded')
     with open(discarded, 'ab') as file:
       file.writelines(moved)
-    _replace(path, b''.join(kept))
+    files.write_whole(path, b''.join(kept))
   return len(moved)
-
-
-def _replace(path: pathlib.Path, data: bytes) -> None:
-  partial = path.with_name(path.name + '.tmp')
-  partial.write_bytes(data)
-  partial.replace(path)

@@ -36,6 +36,7 @@ ALLOWED = {
     'errors': set(),
     'types': set(),
     'shipped': set(),
+    'files': set(),
     'batch': set(),
     'plugins': set(),
     'fields': {'plugins'},
@@ -83,10 +84,10 @@ ALLOWED['modes'] = ALLOWED['training'] | {
     'training', 'config', 'serving', 'planning', 'viewer'
 }  # fmt: skip
 ALLOWED['launch'] = {'config', 'runtime'}  # the rest late, by name
-OPEN = {'errors', 'types', 'shipped'}
+OPEN = {'errors', 'types', 'shipped', 'files'}
 
 HOST = {
-    'errors', 'types', 'shipped', 'plugins', 'fields', 'metrics', 'trackers', 'schedules',
+    'errors', 'types', 'shipped', 'files', 'plugins', 'fields', 'metrics', 'trackers', 'schedules',
     'json_files', 'runtime', 'http', 'sites', 'envs', 'text', 'inference',
     'rollout',
     'data', 'evaluation', 'config', 'viewer',

@@ -11,6 +11,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
+from agentrl import files
 from agentrl.config import reading
 from agentrl.config.build import MIXTURE
 from agentrl.config.modes import flat
@@ -251,10 +252,7 @@ def keep(config: Mapping[str, Any], workdir: pathlib.Path) -> None:
   # Asked for at every checkpoint, whose own errors speak of a full disk better.
   if path.is_file() and path.read_bytes() == data:
     return
-  # At once: other processes may be reading the old one.
-  partial = path.with_name(path.name + '.new')
-  partial.write_bytes(data)
-  partial.replace(path)
+  files.write_whole(path, data)  # other processes may be reading the old one
 
 
 def _kept(path: pathlib.Path) -> dict[str, Any]:

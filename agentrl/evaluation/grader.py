@@ -19,6 +19,7 @@ from collections.abc import Mapping
 
 from absl import logging
 
+from agentrl import files
 from agentrl.errors import EngineError
 from agentrl.evaluation import judge as judge_lib
 from agentrl.inference.chat import Usage
@@ -88,9 +89,7 @@ class Grader:
     logging.info(
         'Graded %s as %g; so far %s', episode.episode_id, score, self.usage
     )
-    partial = path.with_name(f'{key}.{id(question)}.new')
-    partial.write_text(said, encoding='utf-8')
-    partial.replace(path)
+    files.write_whole(path, said, own=str(id(question)))
     return score
 
 

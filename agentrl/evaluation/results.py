@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from agentrl import files
 from agentrl.errors import DataError
 from agentrl.evaluation.stats.intervals import Interval
 
@@ -256,11 +257,9 @@ def write(directory: pathlib.Path, results: Results) -> pathlib.Path:
     DataError: it cannot be written.
   """
   path = directory / FILE
-  part = path.with_name(path.name + '.part')
   data = msgspec.json.format(msgspec.json.encode(results), indent=2)
   try:
-    part.write_bytes(data + b'\n')
-    part.replace(path)
+    files.write_whole(path, data + b'\n')
   except OSError as error:
     raise DataError(f'Cannot write {path}: {error}') from error
   return path

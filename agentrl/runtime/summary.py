@@ -10,6 +10,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+from agentrl import files
 from agentrl.errors import CheckpointError, DivergedError
 from agentrl.runtime import starts, workdir as workdir_lib
 from agentrl.runtime.event_loop import Interrupted
@@ -28,16 +29,8 @@ def write(workdir: pathlib.Path, values: Mapping[str, Any]) -> pathlib.Path:
     values: JSON values; without a `status` the run has finished.
   """
   path = workdir / FILE
-  # At once: a run that goes on reads its evaluations there.
-  partial = path.with_name(f'{FILE}.new')
-  try:
-    text = json.dumps({'status': FINISHED, **values}, indent=2)
-    partial.write_text(f'{text}\n', encoding='utf-8')
-    partial.replace(path)
-  except OSError:
-    with contextlib.suppress(OSError):
-      partial.unlink()
-    raise
+  text = json.dumps({'status': FINISHED, **values}, indent=2)
+  files.write_whole(path, f'{text}\n')  # who goes on reads evaluations there
   return path
 
 

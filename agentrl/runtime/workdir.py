@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
+from agentrl import files
 from agentrl.errors import CheckpointError, ConfigError
 
 CONFIG = 'config.json'
@@ -151,10 +152,8 @@ def name_best(checkpoints: pathlib.Path, number: int) -> None:
     CheckpointError: it cannot be written.
   """
   path = checkpoints / BEST
-  partial = path.with_name(f'{BEST}.new')
   try:
-    partial.write_text(f'{number}\n', encoding='utf-8')
-    partial.replace(path)
+    files.write_whole(path, f'{number}\n')
   except FileNotFoundError as error:
     raise CheckpointError(
         f'{checkpoints} was deleted while the run wrote to it.'

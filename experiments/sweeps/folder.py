@@ -9,6 +9,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agentrl import files
 from agentrl.config import resume
 from agentrl.errors import ConfigError
 from agentrl.runtime import summary, workdir as workdir_lib
@@ -46,9 +47,7 @@ def keep(out: pathlib.Path, cells: Sequence[Cell]) -> None:
   found = dict(
       config=cells[0].config, cells=[dict(cell.overrides) for cell in cells]
   )
-  part = out / (_FILE + '.part')
-  part.write_text(json.dumps(found, indent=2) + '\n')
-  part.replace(out / _FILE)
+  files.write_whole(out / _FILE, json.dumps(found, indent=2) + '\n')
 
 
 def check(

@@ -1,6 +1,5 @@
 """Files of levels: in the user's cache for all runs, and in a run's workdir."""
 
-import contextlib
 import os
 import pathlib
 from collections.abc import Collection, Iterable, Mapping
@@ -9,6 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 from absl import logging
 
+from agentrl import files
 from agentrl.errors import EnvError
 from agentrl.evaluation.chance.level import (
     KINDS,
@@ -173,13 +173,10 @@ def _replace(
     path: pathlib.Path, content: msgspec.Struct, *, parents: bool
 ) -> None:
   # A name of its own: runs of several seeds write one level at a time.
-  partial = path.with_name(f'{path.name}.{os.getpid()}.part')
+  data = msgspec.json.encode(content) + b'\n'
   try:
     if parents:
       path.parent.mkdir(parents=True, exist_ok=True)
-    partial.write_bytes(msgspec.json.encode(content) + b'\n')
-    partial.replace(path)
+    files.write_whole(path, data, own=str(os.getpid()))
   except OSError as error:
     logging.warning('%s cannot be written: %s', path, error)
-    with contextlib.suppress(OSError):
-      partial.unlink(missing_ok=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from agentrl import files
 from agentrl.errors import DataError
 from agentrl.evaluation.compare import matrix, pairing, recorded, sides
 from agentrl.evaluation.compare.matrix import Standing
@@ -115,10 +116,8 @@ def write(directory: pathlib.Path, name: str, data: bytes) -> pathlib.Path:
     DataError: it cannot be written.
   """
   path = directory / name
-  part = path.with_name(path.name + '.part')
   try:
-    part.write_bytes(data)
-    part.replace(path)
+    files.write_whole(path, data)
   except OSError as error:
     raise DataError(f'Cannot write {path}: {error}') from error
   return path

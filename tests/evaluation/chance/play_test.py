@@ -160,7 +160,10 @@ def test_an_episode_that_failed_once_is_played_again(reference):
   other = dataclasses.replace(
       reference, environment=Without(reference.environment, failing)
   )
-  assert played(other, EXPERT, panel) == played(reference, EXPERT, panel)
+  # Parts are as large as the machine is quick.
+  found, _ = played(other, EXPERT, panel)
+  whole, _ = played(reference, EXPERT, panel)
+  assert found == whole
 
 
 @pytest.mark.parametrize('format', ['function_calling', 'tools', 'plain'])
