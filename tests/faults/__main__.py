@@ -26,6 +26,7 @@ from agentrl.errors import ConfigError
 from experiments.clusters import hosts
 from tests.faults import draws, scenarios, table
 from tests.faults.faults import FAULTS
+from tests.faults.runs import PHASES
 from tests.faults.trials import Trials
 
 # Hides /tmp and /dev/shm but for some folders, which may be in /tmp.
@@ -53,6 +54,7 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
   parser.add_argument('--table', action='store_true', help='print it alone')
   parser.add_argument('--scenarios', help='of these alone, with commas')
   parser.add_argument('--kinds', help='these faults alone, with commas')
+  parser.add_argument('--phases', help='for the first fault of a run')
   return parser.parse_args(argv)
 
 
@@ -90,6 +92,9 @@ def main(argv: list[str] | None = None) -> int:
   if args.scenarios:
     names = _chosen(args.scenarios, scenarios.SCENARIOS)
   kinds = _chosen(args.kinds, FAULTS) if args.kinds else list(FAULTS)
+  phases = [*PHASES, draws.RANDOM]
+  if args.phases:
+    phases = _chosen(args.phases, phases)
   done = table.read(log)
   count = sum(len(table.hits(x)) for x in done)
   played = {(x['seed'], x['number']) for x in done}
@@ -98,7 +103,7 @@ def main(argv: list[str] | None = None) -> int:
       break
     if (args.seed, number) in played:
       continue
-    result = trials.play(draws.draw(number, args.seed, names, kinds))
+    result = trials.play(draws.draw(number, args.seed, names, kinds, phases))
     table.append(log, result)
     print(json.dumps(result), flush=True)
     count += len(table.hits(result))

@@ -173,13 +173,20 @@ def remains(known: set[int]) -> list[str]:
       break
     time.sleep(0.2)
   # The next trial is to find its own.
-  for words in found:
-    with contextlib.suppress(ProcessLookupError):
-      os.kill(int(words.split()[1]), signal.SIGKILL)
-  for path in _left():
-    found.append(f'file {path}')
+  return found + sweep(known)
+
+
+def sweep(known: set[int]) -> list[str]:
+  """Ends processes and removes files beside workdirs; words on the files."""
+  while found := runs.others(known):
+    for words in found:
+      with contextlib.suppress(ProcessLookupError):
+        os.kill(int(words.split()[0]), signal.SIGKILL)
+    time.sleep(0.05)
+  left = _left()
+  for path in left:
     shutil.rmtree(path) if path.is_dir() else path.unlink()
-  return found
+  return [f'file {path}' for path in left]
 
 
 def _left() -> list[pathlib.Path]:

@@ -12,9 +12,8 @@ import psutil
 
 from tests.faults.draws import RANDOM, Blow
 from tests.faults.faults import FAULTS, Strike, Undo
-from tests.faults.runs import Run
+from tests.faults.runs import PHASES, Run
 
-_END_S = 300.0  # of a start, after its last fault
 _LIFTED_S = 10.0  # after which what a fault holds is given back
 _STARTS = 12
 _POLL_S = 0.004
@@ -46,7 +45,7 @@ class Course:
     self._held: Undo | None = None  # by a fault, to be given back
     self._restore: Undo | None = None  # a file, if the run asks for it
     self._since = 0.0  # the last fault or start, by time.monotonic
-    self._last = 0.0  # the last fault, by time.time
+    self._last = 0.0  # the last fault
 
   def strike(self, blow: Blow, rng: np.random.Generator) -> tuple[str, str]:
     """Waits for the moment and does it.
@@ -60,7 +59,8 @@ class Course:
     if which < 0:
       # Half of the run, so that there is a rest for the next one; the later half
       # for damage, which needs something that was kept.
-      half = -(-len(lengths) // 2)
+      early = blow.phase == PHASES[0]
+      half = len(lengths) if early else -(-len(lengths) // 2)
       which = int(rng.integers(half)) + (fault.between and len(lengths) - half)
     delay = float(rng.uniform(0, 0.9)) * lengths[which]
     if not self._go_on(lambda: self._begun(blow.phase, which, delay)):
@@ -77,7 +77,7 @@ class Course:
     except (psutil.NoSuchProcess, OSError) as error:
       return '', f'it could not be done: {error!r}'
     finally:
-      self._since, self._last = time.monotonic(), time.time()
+      self._since = self._last = time.monotonic()
     if fault.lasts:
       self._restore = undo
       self.damaged += [note] * bool(note)
@@ -91,7 +91,7 @@ class Course:
 
   def _begun(self, phase: str, which: int, delay: float) -> bool:
     if phase == RANDOM:
-      return time.time() >= self._run.began + delay
+      return time.monotonic() >= self._run.began + delay
     found = [
         mark
         for mark in self._run.marks()
@@ -99,7 +99,8 @@ class Course:
     ]
     if self._last:  # part of the run is over
       which = min(which, 1)
-    return len(found) > which and time.time() >= found[which].at + delay
+    now = time.monotonic()
+    return len(found) > which and now >= found[which].at + delay
 
   def _find(self, target: str) -> psutil.Process | None:
     deadline = time.monotonic() + 5
@@ -122,7 +123,7 @@ class Course:
         waited = time.monotonic() - self._since
         if waited > _LIFTED_S:
           self._give_back()
-        if waited > _END_S:
+        if waited > run.scenario.end_s:
           said = ' | '.join(run.said().splitlines()[-5:])
           run.kill()
           self.problems.append(f'the run hangs: {said}')

@@ -74,7 +74,11 @@ def from_line(line: Mapping[str, Any]) -> Trial:
 
 
 def draw(
-    number: int, seed: int, names: Sequence[str], kinds: Sequence[str]
+    number: int,
+    seed: int,
+    names: Sequence[str],
+    kinds: Sequence[str],
+    phases: Sequence[str] = (*PHASES, RANDOM),
 ) -> Trial:
   """A trial of a seed, always the same.
 
@@ -83,8 +87,13 @@ def draw(
     seed: of the harness.
     names: of scenarios to draw from.
     kinds: of faults; each is the first of a trial once before any is again.
+    phases: of `PHASES` or `RANDOM`, for the first of them.
   """
-  kinds = [x for x in kinds if any(_fits(x, name) for name in names)]
+  kinds = [
+      x
+      for x in kinds
+      if any(_fits(x, name) for name in names) and _phases(x, phases)
+  ]
   turn, index = divmod(number, len(kinds))
   first = str(np.random.default_rng([seed, turn]).permutation(kinds)[index])
   rng = np.random.default_rng([seed, number, 1])
@@ -93,16 +102,35 @@ def draw(
   scenario = str(rng.choice(fits, p=weights / weights.sum()))
   others = [x for x in kinds if _fits(x, scenario)]
   more = rng.choice(others, FAULTS_A_RUN - 1)
-  blows = tuple(_blow(str(x), scenario, rng) for x in (first, *more))
-  return Trial(number, seed, scenario, blows)
+  blows: list[Blow] = []
+  for kind in (first, *more):
+    blows.append(_blow(str(kind), scenario, rng, phases))
+    # A warm start that is over does not come again.
+    over = blows[-1].phase != PHASES[0]
+    phases = (*PHASES[over:], RANDOM)
+  return Trial(number, seed, scenario, tuple(blows))
 
 
-def _blow(name: str, scenario: str, rng: np.random.Generator) -> Blow:
+def _blow(
+    name: str,
+    scenario: str,
+    rng: np.random.Generator,
+    phases: Sequence[str],
+) -> Blow:
   fault = FAULTS[name]
   targets = [x for x in fault.targets if x in SCENARIOS[scenario].targets]
   target = str(rng.choice(targets)) if targets else ''
-  phases = PHASES[1:] if fault.between else (*PHASES, RANDOM)
-  return Blow(name, target, str(rng.choice(phases)))
+  return Blow(name, target, str(rng.choice(_phases(name, phases))))
+
+
+def _phases(name: str, phases: Sequence[str]) -> list[str]:
+  """Those of some phases that a fault can hit."""
+  fault = FAULTS[name]
+  return [
+      x
+      for x in phases
+      if (fault.early or x != PHASES[0]) and not (fault.between and x == RANDOM)
+  ]
 
 
 def _fits(fault: str, name: str) -> bool:

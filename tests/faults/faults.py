@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import os
 import pathlib
 import resource
 import signal
@@ -13,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 import psutil
 
-from tests.faults import files
+from tests.faults import checks, files
 from tests.faults.runs import Run
 
 Undo = Callable[[], object]
@@ -45,6 +46,7 @@ class Fault:
     targets: processes that it can hit; (): none, it hits the whole run.
     between: whether it hits what a SIGKILL of the run has left.
     lasts: whether it is taken back only where the run's last words ask for it.
+    early: whether a run has what it hits before its first checkpoint.
     only: what the scenario needs: '' for nothing, 'found' for a proxy, 'own'
       for an engine in a process of its own.
   """
@@ -53,6 +55,7 @@ class Fault:
   targets: tuple[str, ...] = ()
   between: bool = False
   lasts: bool = False
+  early: bool = True
   only: str = ''
 
 
@@ -60,6 +63,14 @@ _ANY = (
     *('trainer', 'environment', 'engine', 'java', 'browser', 'rank'),
     'scheduler',
 )
+
+# Where memory is accounted, its limit, and how often that has killed; of cgroups
+# of version 1 and of version 2.
+_CGROUPS = (
+    ('/sys/fs/cgroup/memory', 'memory.limit_in_bytes', 'memory.oom_control'),
+    ('/sys/fs/cgroup', 'memory.max', 'memory.events'),
+)
+_USED_UP_S = 5.0  # for a process to need more memory than it has
 
 
 def _kill(strike):
@@ -130,6 +141,57 @@ def _memory(strike):
   return None, f'{more} MiB more'
 
 
+def _out_of_memory(strike):
+  """The kernel kills the process once it has written to some more pages."""
+  pid, more = strike.process.pid, int(strike.rng.choice([256, 4096, 32768]))
+  root, limit, events = next(
+      (pathlib.Path(root), *names)
+      for root, *names in _CGROUPS
+      if pathlib.Path(root, 'cgroup.procs').exists()
+  )
+  group = root / f'agentrl-faults-{os.getpid()}'
+  before = root / _cgroup(pid).lstrip('/')
+  group.mkdir()
+  (group / limit).write_text(str(more << 10))
+  (group / 'cgroup.procs').write_text(str(pid))
+  killed = lambda: 'oom_kill 0' not in (group / events).read_text()
+  deadline = time.monotonic() + _USED_UP_S
+  while not killed() and time.monotonic() < deadline:
+    time.sleep(0.01)
+  note = f'{more} KiB more' + ', not used up' * (not killed())
+  while left := (group / 'cgroup.procs').read_text().split():
+    for pid in left:
+      with contextlib.suppress(OSError):  # it has just ended
+        (before / 'cgroup.procs').write_text(pid)
+    time.sleep(0.01)
+  group.rmdir()
+  return None, note
+
+
+def _cgroup(pid: int) -> str:
+  lines = pathlib.Path(f'/proc/{pid}/cgroup').read_text().splitlines()
+  paths = dict(line.split(':', 2)[1:] for line in lines)
+  return paths.get('memory', paths.get('', '/'))
+
+
+def _clock(strike):
+  """Sets the clock of all processes of the run; later it is set right."""
+  hours = float(strike.rng.choice([-10_000, -1, -0.01, 0.01, 1, 10_000]))
+  strike.run.clock.set(round(3600 * hours))
+  return lambda: strike.run.clock.set(0), f'by {hours:g} h'
+
+
+def _restart(strike):
+  """A machine that starts again: no process, empty /tmp, clocks from zero."""
+  checks.sweep(strike.services.pids() if strike.services is not None else set())
+  past = int(time.monotonic()) - 5
+  strike.run.boot = (
+      *('unshare', '--time'),
+      *(f'--monotonic=-{past}', f'--boottime=-{past}'),
+  )
+  return None, ''
+
+
 def _read_only(strike):
   folder = strike.run.folder
   mount = lambda how: subprocess.run(
@@ -167,7 +229,8 @@ def _damage(kind, how):
   def strike(strike):
     return files.damage(strike.run.workdir, kind, how, strike.rng)
 
-  return Fault(strike, between=True, lasts=True)
+  early = kind in ('record', 'evaluation')
+  return Fault(strike, between=True, lasts=True, early=early)
 
 
 def _network(mode):
@@ -189,6 +252,9 @@ FAULTS: dict[str, Fault] = {
     '/dev/shm full': Fault(_memory_disk_full, only='own'),
     'file size limit': Fault(_file_limit, ('trainer',)),
     'memory limit': Fault(_memory, ('trainer', 'engine', 'environment')),
+    'out of memory': Fault(_out_of_memory, _ANY),
+    'clock set': Fault(_clock),
+    'machine restarted': Fault(_restart, between=True),
     'read-only workdir': Fault(_read_only, between=True),
     'port stolen': Fault(_port, ('engine',), only='own'),
     **{

@@ -16,6 +16,7 @@ import psutil
 from agentrl.runtime import supervisor
 from tests.e2e import running
 from tests.faults import scenarios
+from tests.faults.clock import Clock
 from tests.parallel import eight_devices
 from tests.waiting import alive
 
@@ -43,7 +44,7 @@ _READ_S = 5.0  # to read what a start that ended has written
 class Mark(NamedTuple):
   phase: str
   begins: bool
-  at: float  # by time.time
+  at: float  # when the harness has read it, by time.monotonic
 
 
 class Ending(NamedTuple):
@@ -65,24 +66,30 @@ class Run:
 
   Attributes:
     folder: of the trial; `run` in it is the workdir.
-    began: when the last start was, by time.time.
+    clock: of its processes.
+    began: when the last start was, by time.monotonic.
+    boot: put before the command; for clocks of their own.
     processes: of the last start; the first one counts.
     log: what all starts have written.
   """
 
-  def __init__(self, name: str, folder: pathlib.Path, broken: str = ''):
+  def __init__(
+      self, name: str, folder: pathlib.Path, clock: Clock, broken: str = ''
+  ):
     """Starts nothing.
 
     Args:
       name: of its scenario.
       folder: of the trial.
+      clock: of its processes.
       broken: of `sitecustomize.BROKEN`; '' for what is shipped.
     """
-    self.name, self.folder = name, folder
+    self.name, self.folder, self.clock = name, folder, clock
     self.scenario = scenarios.SCENARIOS[name]
     self.workdir = folder / 'run'
     self.log = bytearray()
     self.began = 0.0
+    self.boot: tuple[str, ...] = ()
     self.processes: list[subprocess.Popen] = []
     self.endings: list[Ending] = []
     self._marks: list[Mark] = []
@@ -99,16 +106,16 @@ class Run:
         config=self.scenario.config,
     )
     path = f'{INSIDE}{os.pathsep}{running.ROOT}'
-    env = os.environ | SECRETS | {'PYTHONPATH': path}
+    env = os.environ | SECRETS | self.clock.environment | {'PYTHONPATH': path}
     if self._broken:
       env['FAULTS_BROKEN'] = self._broken
-    self.began = time.time()
+    self.began = time.monotonic()
     for rank in range(self.scenario.processes):
       # Through pipes, which no full disk and no limit of files concerns.
       marks, marked = os.pipe()
       own = {} if rank else {'FAULTS_MARKS': str(marked)}
       process = subprocess.Popen(
-          command,
+          [*self.boot, *command],
           cwd=running.ROOT,
           stdin=subprocess.DEVNULL,
           stdout=subprocess.PIPE,
@@ -133,8 +140,8 @@ class Run:
     self._readers.append(thread)
 
   def _note(self, line: bytes) -> None:
-    phase, kind, at = line.decode().rsplit(' ', 2)
-    self._marks.append(Mark(phase, kind == 'begin', float(at)))
+    phase, kind = line.decode().rsplit(maxsplit=1)
+    self._marks.append(Mark(phase, kind == 'begin', time.monotonic()))
 
   def _ranks(self, rank: int) -> dict[str, str]:
     count = self.scenario.processes

@@ -193,6 +193,12 @@ class Services:
   def __exit__(self, *exc_info):
     self._stack.close()
 
+  def pids(self) -> set[int]:
+    """The engine's processes."""
+    if (engine := self.engine.process) is None:
+      return set()
+    return {engine.pid, *(x.pid for x in engine.children(recursive=True))}
+
 
 def _listens(port: int) -> bool:
   return any(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tests.faults import checks, services as services_lib
+from tests.faults.clock import Clock
 from tests.faults.course import Course
 from tests.faults.draws import RANDOM, Trial
 from tests.faults.runs import PHASES, Run
@@ -28,6 +29,7 @@ class Trials:
   def __init__(self, out: pathlib.Path):
     self._out = out
     _FOLDER.mkdir(exist_ok=True)
+    self._clock = Clock(out)
     checks.KEPT.update(x.name for x in _FOLDER.parent.iterdir())
 
   def play(self, trial: Trial) -> dict[str, Any]:
@@ -35,7 +37,8 @@ class Trials:
     self.whole(trial.scenario)
     began = time.monotonic()
     with _disk(), self._services(trial.scenario) as services:
-      run = Run(trial.scenario, _FOLDER, trial.broken)
+      self._clock.set(0)
+      run = Run(trial.scenario, _FOLDER, self._clock, trial.broken)
       result = self._play(trial, run, services)
       if result['outcome'] == 'lost':
         kept = self._out / 'lost' / f'{trial.seed}-{trial.number}'
@@ -62,7 +65,7 @@ class Trials:
       for folder in (first, kept):
         shutil.rmtree(folder, ignore_errors=True)
         with _disk(), self._services(name):
-          run = Run(name, _FOLDER)
+          run = Run(name, _FOLDER, self._clock)
           run.start()
           if not run.wait(_WHOLE_S) or run.endings[-1].code:
             raise RuntimeError(
@@ -101,9 +104,7 @@ class Trials:
       problems += checks.problems(
           whole / 'run', run.workdir, run.scenario, course.damaged, run.log
       )
-    known = set()
-    if services is not None and (engine := services.engine.process):
-      known = {engine.pid, *(x.pid for x in engine.children(recursive=True))}
+    known = services.pids() if services is not None else set()
     # The next run that serves removes the weights of one that was killed.
     problems += [
         x
@@ -152,4 +153,4 @@ def _moments(run: Run) -> dict[str, Any]:
     if mark.phase == 'checkpoint':  # it is written until the next begins
       end = max([mark.at, *(x.at for x in marks[i + 1 : i + 2])])
     found[mark.phase].append(round(end - begun[mark.phase], 4))
-  return found | {RANDOM: [round(time.time() - run.began, 4)]}
+  return found | {RANDOM: [round(time.monotonic() - run.began, 4)]}

@@ -1,7 +1,7 @@
 """Marks the phases of a run from outside; put before other paths of its Python.
 
-With `FAULTS_MARKS=PIPE` each phase writes `PHASE begin SECONDS` and `PHASE end
-SECONDS` to this number of a pipe. With `FAULTS_BROKEN=NAME` the run has a fault of `BROKEN`,
+With `FAULTS_MARKS=PIPE` each phase writes `PHASE begin` and `PHASE end` to this number
+of a pipe. With `FAULTS_BROKEN=NAME` the run has a fault of `BROKEN`,
 which the harness must find. Modules are patched when the run has imported them.
 """
 
@@ -20,7 +20,8 @@ _LINGER_S = 0.05
 # module -> (attributes from there to a function, phase that its call is).
 _PHASES = {
     'agentrl.modes.learning': (
-        ('warm_up', 'warm start'),
+        ('play_expert', 'warm start'),
+        ('warm_start', 'warm start'),
         ('push', 'push'),
         ('evaluate', 'evaluation'),
     ),
@@ -34,7 +35,7 @@ _PHASES = {
 
 
 def _mark(text):
-  os.write(int(_MARKS), f'{text} {time.time():.4f}\n'.encode())
+  os.write(int(_MARKS), f'{text}\n'.encode())
 
 
 def _marked(function, phase):
