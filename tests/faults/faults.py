@@ -144,11 +144,7 @@ def _memory(strike):
 def _out_of_memory(strike):
   """The kernel kills the process once it has written to some more pages."""
   pid, more = strike.process.pid, int(strike.rng.choice([256, 4096, 32768]))
-  root, limit, events = next(
-      (pathlib.Path(root), *names)
-      for root, *names in _CGROUPS
-      if pathlib.Path(root, 'cgroup.procs').exists()
-  )
+  root, limit, events = accounts()
   group = root / f'agentrl-faults-{os.getpid()}'
   before = root / _cgroup(pid).lstrip('/')
   group.mkdir()
@@ -166,6 +162,18 @@ def _out_of_memory(strike):
     time.sleep(0.01)
   group.rmdir()
   return None, note
+
+
+def accounts() -> tuple[pathlib.Path, str, str]:
+  """Where cgroups of memory are; files of a limit and of what it has killed.
+
+  Raises:
+    OSError: there are none, or not for this user.
+  """
+  for root, limit, events in _CGROUPS:
+    if os.access(f'{root}/cgroup.procs', os.W_OK):
+      return pathlib.Path(root), limit, events
+  raise FileNotFoundError('no cgroup of memory can be made')
 
 
 def _cgroup(pid: int) -> str:

@@ -2,15 +2,24 @@
 
 import dataclasses
 import json
+import os
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
 
 from experiments.clusters import hosts
 from tests.e2e.running import ROOT
-from tests.faults import draws, faults, files, scenarios, table
+from tests.faults import (
+    clock as clock_lib,
+    draws,
+    faults,
+    files,
+    scenarios,
+    table,
+)
 from tests.faults.runs import Ending
 
 NAMES = tuple(scenarios.SCENARIOS)
@@ -46,6 +55,12 @@ def test_a_seed_draws_the_same_trials_and_each_fault_first_once_a_turn():
   for number in range(9):
     trial = draws.draw(number, 5, ['babyai'], kinds)
     assert {blow.fault for blow in trial.blows} == {'SIGKILL'}
+  for number in range(40):
+    trial = draws.draw(number, 5, NAMES, list(faults.FAULTS), ['warm start'])
+    assert trial.blows[0].phase == 'warm start'
+    assert not trial.blows[0].fault.startswith(('checkpoint', 'metrics'))
+    phases = [blow.phase for blow in trial.blows]
+    assert 'warm start' not in phases[phases.count('warm start') :]
   line = dataclasses.asdict(drawn[0]) | {'outcome': 'equal'}
   assert draws.from_line(json.loads(json.dumps(line))) == drawn[0]
 
@@ -63,6 +78,26 @@ def test_a_seed_draws_the_same_trials_and_each_fault_first_once_a_turn():
 )
 def test_an_ending_has_a_name_or_not(ending, named):
   assert ending.named == named
+
+
+def test_a_clock_is_set_for_the_processes_that_have_it(tmp_path):
+  clock = clock_lib.Clock(tmp_path)
+  words = 'import time\nwhile input(): print(time.time(), time.monotonic())'
+  with subprocess.Popen(
+      [sys.executable, '-uc', words],
+      env=os.environ | clock.environment,
+      stdin=subprocess.PIPE,
+      stdout=subprocess.PIPE,
+      text=True,
+      bufsize=1,
+  ) as process:
+    for seconds in (0, 86_400, -3600):
+      clock.set(seconds)
+      process.stdin.write('now\n')
+      now, monotonic = map(float, process.stdout.readline().split())
+      assert abs(now - seconds - time.time()) < 60
+      assert abs(monotonic - time.monotonic()) < 60
+    process.kill()
 
 
 @pytest.mark.parametrize('how', ['truncated', 'bit flipped'])
@@ -127,8 +162,18 @@ def play(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_a_killed_run_equals_one_that_was_left_alone(play):
-  result = play()
+@pytest.mark.parametrize(
+    'fault', ['SIGKILL', 'out of memory', 'machine restarted']
+)
+def test_a_killed_run_equals_one_that_was_left_alone(play, fault):
+  if fault == 'out of memory':
+    try:
+      faults.accounts()
+    except FileNotFoundError as error:
+      pytest.skip(str(error))
+  target = '' if fault == 'machine restarted' else 'trainer'
+  blow = KILL['blows'][0] | {'fault': fault, 'target': target}
+  result = play(blows=[blow])
   assert result['outcome'] == 'equal', result['problems']
 
 
