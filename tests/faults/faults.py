@@ -154,14 +154,16 @@ def _out_of_memory(strike):
   deadline = time.monotonic() + _USED_UP_S
   while not killed() and time.monotonic() < deadline:
     time.sleep(0.01)
-  note = f'{more} KiB more' + ', not used up' * (not killed())
+  used_up = killed()
   while left := (group / 'cgroup.procs').read_text().split():
     for pid in left:
       with contextlib.suppress(OSError):  # it has just ended
         (before / 'cgroup.procs').write_text(pid)
     time.sleep(0.01)
   group.rmdir()
-  return None, note
+  if not used_up:
+    raise TimeoutError(f'{more} KiB more were not used up')
+  return None, f'{more} KiB more'
 
 
 def accounts() -> tuple[pathlib.Path, str, str]:

@@ -3,7 +3,7 @@
 Playwright's driver makes Chromium's profile in the system's folder for temporary
 files, and removes it unless it is killed. So each driver gets a folder of its own
 there: it is removed with the browser, and that of a dead process by the next
-browser that starts on the machine.
+browser that starts or ends on the machine.
 """
 
 import contextlib
@@ -17,8 +17,8 @@ import time
 from collections.abc import Iterator
 
 _PREFIX = 'agentrl-browser-'
-_LOCK = 'lock'  # a file that its process holds locked
-_YOUNG_S = 60.0  # a folder may not have its lock yet
+_LOCK = 'lock'  # a file that its process has locked before it had this name
+_YOUNG_S = 60.0  # a folder may have no lock yet
 _TRIES, _PAUSE_S = 5, 0.2  # processes that die still write
 _ENVIRON = threading.Lock()
 
@@ -29,7 +29,9 @@ class Scratch:
   def __init__(self):
     _sweep()
     self._folder = pathlib.Path(tempfile.mkdtemp(prefix=_PREFIX))
-    self._lock = _locked(self._folder / _LOCK, os.O_CREAT)
+    early = self._folder / f'{_LOCK}.new'
+    self._lock = _locked(early, os.O_CREAT)
+    early.rename(self._folder / _LOCK)
 
   @contextlib.contextmanager
   def as_tmpdir(self) -> Iterator[None]:
@@ -50,24 +52,32 @@ class Scratch:
 
   def remove(self) -> None:
     """Removes the folder; what cannot be is left to the next browser."""
-    for _ in range(_TRIES):
-      shutil.rmtree(self._folder, ignore_errors=True)
-      if not self._folder.exists():
-        break
-      time.sleep(_PAUSE_S)
+    _remove(self._folder)
     os.close(self._lock)
+    _sweep()
+
+
+def _remove(folder: pathlib.Path) -> None:
+  for _ in range(_TRIES):
+    shutil.rmtree(folder, ignore_errors=True)
+    if not folder.exists():
+      break
+    time.sleep(_PAUSE_S)
 
 
 def _sweep() -> None:
   """Removes the folders of processes that have ended."""
   for folder in pathlib.Path(tempfile.gettempdir()).glob(f'{_PREFIX}*'):
     try:
-      if time.time() - folder.stat().st_mtime < _YOUNG_S:
-        continue
       lock = _locked(folder / _LOCK)
+    except FileNotFoundError:  # its process begins, or has died then
+      with contextlib.suppress(OSError):
+        if time.time() - folder.stat().st_mtime > _YOUNG_S:
+          shutil.rmtree(folder, ignore_errors=True)
+      continue
     except OSError:  # it is used, gone or somebody else's
       continue
-    shutil.rmtree(folder, ignore_errors=True)
+    _remove(folder)
     os.close(lock)
 
 
