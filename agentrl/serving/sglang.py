@@ -9,8 +9,10 @@ was away; nothing is started then, it is waited for.
 
 import asyncio
 import contextlib
+import os
 import pathlib
 import socket
+import tempfile
 import threading
 from collections.abc import Coroutine, Sequence
 from typing import Any
@@ -26,6 +28,7 @@ from agentrl.inference.replicas import Replicas
 from agentrl.runtime import children, connections, ranks, supervisor
 from agentrl.runtime.children import Child
 from agentrl.runtime.event_loop import KEEP_ALIVE_S
+from agentrl.runtime.scratch import Scratch
 from agentrl.serving.options import Launch
 from agentrl.serving.remote import Found
 from agentrl.serving.weight_sync.disk import DiskPush
@@ -70,6 +73,7 @@ class Server:
     self._flags = tuple(flags)
     self._devices = devices
     self._child: Child | None = None
+    self._scratch: Scratch | None = None
 
   def command(self, model: pathlib.Path) -> list[str]:
     """The command that starts it with this model."""
@@ -85,12 +89,21 @@ class Server:
     ]
 
   def start(self, model: pathlib.Path) -> None:
-    """Starts it; it needs a while until it listens."""
+    """Starts it; it needs a while until it listens.
+
+    Raises:
+      OSError: it cannot have a folder for temporary files.
+    """
+    self._scratch = Scratch('server')
     # This process's rank among those of the run is not the server's.
     ours = children.environment()
     env = {k: v for k, v in ours.items() if k not in ranks.VARIABLES}
     # --context-length may be more than the model's; see `start`.
     env['SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN'] = '1'
+    env['TMPDIR'] = str(self._scratch.folder)
+    # Where it would be without that: programs are of use to the next start.
+    compiled = f'{tempfile.gettempdir()}/torchinductor_{os.getuid()}'
+    env.setdefault('TORCHINDUCTOR_CACHE_DIR', compiled)
     if self._devices is not None:
       env['CUDA_VISIBLE_DEVICES'] = self._devices
     self._child = Child(
@@ -119,6 +132,9 @@ class Server:
     """Ends it; never hangs."""
     if self._child is not None:
       self._child.stop(supervisor.GRACE_S + 5)
+    scratch, self._scratch = self._scratch, None
+    if scratch is not None:
+      scratch.remove()
 
   def last_words(self) -> str:
     """The end of its log."""

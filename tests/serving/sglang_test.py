@@ -380,6 +380,29 @@ def test_each_replica_sees_its_own_devices_and_port(tmp_path, monkeypatch):
   assert f"2,3 ['--port', '{ports[0]}'] None" in server.last_words()
 
 
+def test_temporary_files_of_a_server_go_with_it(tmp_path, monkeypatch):
+  monkeypatch.setattr('tempfile.tempdir', str(tmp_path))
+  # As SGLang does with its sockets.
+  (tmp_path / 'leaves.py').write_text(
+      'import os, tempfile;'
+      ' print(tempfile.NamedTemporaryFile(delete=False).name,'
+      ' os.environ["TORCHINDUCTOR_CACHE_DIR"])'
+  )
+  monkeypatch.delenv('TORCHINDUCTOR_CACHE_DIR', raising=False)
+  launch = Launch(python=sys.executable, module='leaves')
+  [port] = sglang.ports(launch)
+  server = sglang.Server(launch, port, tmp_path / 'log')
+  monkeypatch.chdir(tmp_path)
+  server.start(tmp_path)
+  assert ending_of(server) == 'ended with exit code 0'
+  left, compiled = server.last_words().split()[-2:]
+  [folder] = tmp_path.glob('agentrl-server-*')
+  assert [x.name for x in folder.glob('tmp*')] == [os.path.basename(left)]
+  assert os.path.dirname(compiled) == str(tmp_path)
+  server.stop()
+  assert not folder.exists()
+
+
 def test_ports_of_the_config_are_used_unless_they_are_taken():
   with socket.socket() as other:
     other.bind((sglang.HOST, 0))

@@ -23,8 +23,8 @@ from playwright.async_api import (
 
 from agentrl.envs.web import chromium
 from agentrl.envs.web.hosts import Hosts
-from agentrl.envs.web.scratch import Scratch
 from agentrl.errors import EnvError
+from agentrl.runtime.scratch import Scratch
 
 T = TypeVar('T')
 _LAUNCH_S = 60.0  # a cold start reads 200 MB
@@ -163,7 +163,7 @@ class Browser:
   async def _launch(self) -> None:
     if self._playwright is None:
       if self._scratch is None:  # it is there where a start was given up
-        self._scratch = Scratch()
+        self._scratch = Scratch('browser')
       with self._scratch.as_tmpdir():
         self._playwright = await async_playwright().start()
     try:

@@ -1,9 +1,9 @@
-"""A browser's temporary folder, which outlives neither it nor a kill for long.
+"""The temporary folder of a child process, which does not outlive it for long.
 
 Playwright's driver makes Chromium's profile in the system's folder for temporary
-files, and removes it unless it is killed. So each driver gets a folder of its own
-there: it is removed with the browser, and that of a dead process by the next
-browser that starts or ends on the machine.
+files, and removes it unless it is killed; SGLang never removes its sockets. So each
+of them gets a folder of its own there: it is removed with the child, and that of a
+dead process by the next of its kind that starts or ends on the machine.
 """
 
 import contextlib
@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Iterator
 
-_PREFIX = 'agentrl-browser-'
 _LOCK = 'lock'  # a file that its process has locked before it had this name
 _YOUNG_S = 60.0  # a folder may have no lock yet
 _TRIES, _PAUSE_S = 5, 0.2  # processes that die still write
@@ -24,14 +23,27 @@ _ENVIRON = threading.Lock()
 
 
 class Scratch:
-  """A new folder; those of dead processes are removed."""
+  """A new folder; those of dead processes are removed.
 
-  def __init__(self):
-    _sweep()
-    self._folder = pathlib.Path(tempfile.mkdtemp(prefix=_PREFIX))
-    early = self._folder / f'{_LOCK}.new'
+  Attributes:
+    folder: for what the child writes.
+  """
+
+  def __init__(self, kind: str):
+    """Makes it.
+
+    Args:
+      kind: of the children, in the name of the folder.
+
+    Raises:
+      OSError: it cannot be made.
+    """
+    self._prefix = f'agentrl-{kind}-'
+    _sweep(self._prefix)
+    self.folder = pathlib.Path(tempfile.mkdtemp(prefix=self._prefix))
+    early = self.folder / f'{_LOCK}.new'
     self._lock = _locked(early, os.O_CREAT)
-    early.rename(self._folder / _LOCK)
+    early.rename(self.folder / _LOCK)
 
   @contextlib.contextmanager
   def as_tmpdir(self) -> Iterator[None]:
@@ -41,7 +53,7 @@ class Scratch:
     """
     with _ENVIRON:
       before = os.environ.get('TMPDIR')
-      os.environ['TMPDIR'] = str(self._folder)
+      os.environ['TMPDIR'] = str(self.folder)
       try:
         yield
       finally:
@@ -51,10 +63,10 @@ class Scratch:
           os.environ['TMPDIR'] = before
 
   def remove(self) -> None:
-    """Removes the folder; what cannot be is left to the next browser."""
-    _remove(self._folder)
+    """Removes the folder; what cannot be is left to the next one."""
+    _remove(self.folder)
     os.close(self._lock)
-    _sweep()
+    _sweep(self._prefix)
 
 
 def _remove(folder: pathlib.Path) -> None:
@@ -65,9 +77,9 @@ def _remove(folder: pathlib.Path) -> None:
     time.sleep(_PAUSE_S)
 
 
-def _sweep() -> None:
+def _sweep(prefix: str) -> None:
   """Removes the folders of processes that have ended."""
-  for folder in pathlib.Path(tempfile.gettempdir()).glob(f'{_PREFIX}*'):
+  for folder in pathlib.Path(tempfile.gettempdir()).glob(f'{prefix}*'):
     try:
       lock = _locked(folder / _LOCK)
     except FileNotFoundError:  # its process begins, or has died then
