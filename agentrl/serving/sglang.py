@@ -9,10 +9,8 @@ was away; nothing is started then, it is waited for.
 
 import asyncio
 import contextlib
-import os
 import pathlib
 import socket
-import tempfile
 import threading
 from collections.abc import Coroutine, Sequence
 from typing import Any
@@ -20,12 +18,12 @@ from typing import Any
 import aiohttp
 from absl import logging
 
-from agentrl.errors import EngineError, EngineRefusal
+from agentrl.errors import EngineError, EngineRefusal, EnvError
 from agentrl.http.auth import Keys
 from agentrl.inference.compatibility import Needs
 from agentrl.inference.control import ControlClient
 from agentrl.inference.replicas import Replicas
-from agentrl.runtime import children, connections, ranks, supervisor
+from agentrl.runtime import cache, children, connections, ranks, supervisor
 from agentrl.runtime.children import Child
 from agentrl.runtime.event_loop import KEEP_ALIVE_S
 from agentrl.runtime.scratch import Scratch
@@ -101,9 +99,12 @@ class Server:
     # --context-length may be more than the model's; see `start`.
     env['SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN'] = '1'
     env['TMPDIR'] = str(self._scratch.folder)
-    # Where it would be without that: programs are of use to the next start.
-    compiled = f'{tempfile.gettempdir()}/torchinductor_{os.getuid()}'
-    env.setdefault('TORCHINDUCTOR_CACHE_DIR', compiled)
+    # Compiled programs would be there too, and are of use to the next start.
+    try:
+      compiled = str(cache.root('torchinductor'))
+      env.setdefault('TORCHINDUCTOR_CACHE_DIR', compiled)
+    except EnvError as error:
+      logging.info('The server keeps no compiled programs: %s', error)
     if self._devices is not None:
       env['CUDA_VISIBLE_DEVICES'] = self._devices
     self._child = Child(
