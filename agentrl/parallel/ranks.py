@@ -8,6 +8,7 @@ each process adds to a file of its own.
 """
 
 import contextlib
+import faulthandler
 import pathlib
 import pickle
 import sys
@@ -158,21 +159,34 @@ def together(
   Raises:
     ProcessLost: in place of whatever failed for want of another process.
   """
+  again = lambda: f'Start all of them again: {workdir_lib.way_on(workdir)}'
 
   def lost(reason: str) -> ProcessLost:
     return ProcessLost(
         f'Another process of this run than {distributed.index()} is gone: see'
-        f' what it said last ({reason}). Start all of them again:'
-        f' {workdir_lib.way_on(workdir)}'
+        f' what it said last ({reason}). {again()}'
     )
 
-  def end() -> None:
-    error = lost('its connection was closed, and what needs it waits on')
+  def leave(error: ProcessLost) -> None:
     print(f'{type(error).__name__}: {error}', file=sys.stderr)
     ending.leave(2)
 
+  def end() -> None:
+    leave(lost('its connection was closed, and what needs it waits on'))
+
+  def aborted() -> None:
+    faulthandler.dump_traceback()
+    leave(
+        ProcessLost(
+            f'A library aborts process {distributed.index()} of this run: see'
+            ' what it says above. JAX does so where the clock of a machine is'
+            f' set forward by more than 100 s. {again()}'
+        )
+    )
+
   host, _, _ = (ranks.find(environ).coordinator or '').rpartition(':')
   processes: dict[str, Any] = dict(
+      aborted=aborted,
       index=distributed.index(),
       count=distributed.count(),
       share=distributed.share,

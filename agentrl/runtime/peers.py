@@ -3,7 +3,8 @@
 A collective whose process is gone mostly fails at once, and that error is told. Some
 wait on: Gloo's waiting threads may miss that a connection was closed, and NCCL does
 not look. JAX's heartbeats abort the process after 100 s, with pages of frames for a
-message. So each process holds a connection to process 0, which the kernel closes
+message; and at once where the clock of a machine is set forward by more than that.
+So each process holds a connection to process 0, which the kernel closes
 with either of them. A machine that is gone or cut off closes nothing: its silence
 counts as the loss, see `connections`, and with `_GRACE_S` that is a minute.
 """
@@ -36,6 +37,7 @@ def watched(
     host: str | None,
     lost: Callable[[], object],
     *,
+    aborted: Callable[[], object],
     index: int,
     count: int,
     share: Share,
@@ -48,6 +50,7 @@ def watched(
   Args:
     host: of process 0; None: by the name that it has for itself.
     lost: ends the process; called in a thread, `_GRACE_S` after the loss.
+    aborted: as `lost`, before a library aborts this process and none is gone.
     index: of this process.
     count: of all processes.
     share: gives the messages of all in their order, see `parallel.distributed`.
@@ -62,7 +65,8 @@ def watched(
       connections.watch(link)
     left, gone = threading.Event(), threading.Event()
     # JAX aborts the others at once where process 0 is gone: say why before.
-    stack.enter_context(aborts.answered(lambda: gone.wait(_TOLD_S) and lost()))
+    answer = lambda: lost() if gone.wait(_TOLD_S) else aborted()
+    stack.enter_context(aborts.answered(answer))
     waking, wake = map(stack.enter_context, socket.socketpair())
     thread = threading.Thread(
         target=_watch,

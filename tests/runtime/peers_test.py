@@ -3,6 +3,8 @@
 import concurrent.futures
 import itertools
 import socket
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -35,7 +37,14 @@ def _play(monkeypatch):
         barrier.wait()
         return all_of_them
 
-      return works[index](dict(index=index, count=len(works), share=share))
+      return works[index](
+          dict(
+              aborted=lambda: None,
+              index=index,
+              count=len(works),
+              share=share,
+          )
+      )
 
     with concurrent.futures.ThreadPoolExecutor(len(works)) as pool:
       return list(pool.map(run, range(len(works))))
@@ -84,6 +93,47 @@ def test_a_crash_of_the_first_is_noticed_by_all(play):
 def test_who_leaves_as_it_should_is_not_missed(play, error):
   assert play([staying(1), leaving(error)]) == [False, None]
   assert play([leaving(error), staying(1)]) == [None, False]
+
+
+# Two threads are the processes; the first has the main one, which signals need.
+ABORTED = """
+import ctypes, threading
+from agentrl.runtime import ending, peers
+
+barrier, messages = threading.Barrier(2), [b'', b'']
+
+def inside(index, work):
+  def share(message):
+    messages[index] = message
+    barrier.wait()
+    found = list(messages)
+    barrier.wait()
+    return found
+
+  def aborted():
+    print('aborted', flush=True)
+    ending.leave(2)
+
+  with peers.watched(
+      '127.0.0.1', aborted=aborted, lost=lambda: print('lost', flush=True),
+      index=index, count=2, share=share,
+  ):
+    work()
+
+stay = threading.Event().wait
+threading.Thread(target=inside, args=(1, stay), daemon=True).start()
+inside(0, ctypes.CDLL(None).abort)
+"""
+
+
+def test_a_process_that_is_aborted_while_all_are_there_says_so():
+  done = subprocess.run(
+      [sys.executable, '-c', ABORTED],
+      capture_output=True,
+      text=True,
+      timeout=60,
+  )
+  assert (done.returncode, done.stdout) == (2, 'aborted\n'), done.stderr
 
 
 def test_each_link_notices_a_machine_that_is_silent(play, monkeypatch):
