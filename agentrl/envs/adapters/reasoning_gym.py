@@ -1,14 +1,16 @@
 """reasoning-gym: questions that are made without end, and answers that it checks.
 
 `env.options.dataset` names one of its datasets, `config` sets fields of it. A task is a
-question; the policy may try `attempts` times, and is told that it was wrong.
+question; the policy may try `attempts` times, and is told that it was wrong. Answers are
+scored in a process of their own (`answer_scorer`), since some datasets evaluate them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentrl.envs import base
 from agentrl.envs.adapters import caching
+from agentrl.envs.adapters.answer_scorer import Scorer
 from agentrl.envs.dialect import Dialect
 from agentrl.envs.functions import Function
 from agentrl.envs.prompts import Words
@@ -25,11 +27,8 @@ _WRONG = 'This is not right.'
 class Questions:
   """One question at a time; see `base.Env`."""
 
-  def __init__(
-      self, dataset: str, config: Mapping[str, Any] | None, attempts: int
-  ):
-    self._data = datasets(name=dataset, config=config)
-    self._attempts = attempts
+  def __init__(self, data: Sequence[Any], scorer: Scorer, attempts: int):
+    self._data, self._scorer, self._attempts = data, scorer, attempts
 
   def reset(self, task_id: int, seed: int) -> str:
     del seed  # nothing is left to chance
@@ -37,14 +36,13 @@ class Questions:
     sizes = list(_SIZES.values())
     if not (0 <= split < len(sizes) and index < sizes[split]):
       raise EnvError(f'reasoning_gym has no task {task_id}.')
-    self._of = self._data[split]
-    self._item = self._of[index]
+    self._item = self._data[split][index]
     self._left = self._attempts
     return str(self._item['question'])
 
   def step(self, action: str) -> StepResult:
+    score = self._scorer.score(self._item, action.strip())
     self._left -= 1
-    score = float(self._of.score_answer(action.strip(), self._item))
     right = score >= 1.0
     over = right or not self._left
     text = 'Right.' if right else _WRONG
@@ -91,8 +89,11 @@ def _open(**options: Any) -> base.EnvFactory:
           f'env.options.config: {name} is what splits and tasks decide; leave'
           ' it out.'
       )
-  datasets(name=options['dataset'], config=options['config'])
-  return base.independent(Questions, options, inline=('reset', 'step'))
+  data = datasets(name=options['dataset'], config=options['config'])
+  scorer = Scorer(options['dataset'], options['config'] or {})
+  return base.Independent(
+      lambda: Questions(data, scorer, options['attempts']), close=scorer.close
+  )
 
 
 def _tasks(split: str) -> range:
