@@ -365,7 +365,10 @@ class EnvClient:
         aiohttp.ClientPayloadError,  # it broke off
         TimeoutError,
     ) as error:
-      raise Unavailable(f'{request} failed: {_why(error)}') from error
+      why = _why(error)
+      if isinstance(error, TimeoutError):
+        why = f'{why.strip()}, no answer within {self._timeout.total:g} s'
+      raise Unavailable(f'{request} failed: {why}') from error
     except aiohttp.ClientError as error:
       raise EnvError(f'{request} failed: {_why(error)}') from error
     words = replies.failure(body)

@@ -10,7 +10,7 @@ import base64
 import contextlib
 import functools
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -34,6 +34,9 @@ from agentrl.errors import AgentrlError, EnvFault
 from agentrl.http import auth, errors, surrogates
 from agentrl.http.errors import Handler
 
+# Threads beyond those of the factory, in place of such as never come back from a call.
+_SPARE = 32
+_PATIENCE = 0.25  # share of a deadline after which a call's place is others'
 # Texts of an environment may have half of a surrogate pair.
 _json = functools.partial(web.json_response, dumps=surrogates.dumps)
 
@@ -77,8 +80,10 @@ class EnvRoutes:
     self._metrics = EnvMetrics(spec.name, self._episodes, self._factory)
     self._tasks = tasks
     self._pool = ThreadPoolExecutor(
-        self._factory.threads, thread_name_prefix=spec.name
+        self._factory.threads + _SPARE, thread_name_prefix=spec.name
     )
+    self._free = asyncio.Semaphore(self._factory.threads)
+    self._stuck: set[asyncio.Future] = set()  # calls beyond their deadline
 
   def app(self) -> web.Application:
     """The application; its start and end open and close what it needs."""
@@ -120,8 +125,11 @@ class EnvRoutes:
     sweeper.cancel()
     with contextlib.suppress(asyncio.CancelledError):
       await sweeper
-    # A call that still runs is waited for: its environment is in use.
-    await asyncio.to_thread(self._pool.shutdown, cancel_futures=True)
+    # A call that still runs is waited for: its environment is in use. One that is
+    # beyond its deadline may never come back.
+    await asyncio.to_thread(
+        self._pool.shutdown, wait=not self._stuck, cancel_futures=True
+    )
     self._episodes.close_all()
     await asyncio.to_thread(self._factory.close)
 
@@ -361,19 +369,48 @@ class EnvRoutes:
     function = getattr(env, method)
     if method in self._factory.inline:
       return function(*args)
-    loop = asyncio.get_running_loop()
-    call = loop.run_in_executor(self._pool, function, *args)
     deadline_s = self._serving.deadline_s
-    done, _ = await asyncio.wait([call], timeout=deadline_s)
-    if done:
+    call = await self._in_thread(deadline_s, function, *args)
+    if call is not None:
       return call.result()
-    # Nobody will look at it, even if it fails later.
-    call.add_done_callback(lambda call: call.cancelled() or call.exception())
     self._episodes.close(number)
     raise _DeadlineExceeded(
         f'The environment did not answer within {deadline_s:g} s; the'
         ' episode was closed.'
     )
+
+  async def _in_thread(
+      self, deadline_s: float, function: Callable[..., Any], *args: Any
+  ) -> asyncio.Future | None:
+    """The call of a function in a thread, once it is done; None: it takes longer."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + deadline_s
+    try:
+      async with asyncio.timeout_at(deadline):
+        await self._free.acquire()
+    except TimeoutError:
+      return None
+    call = loop.run_in_executor(self._pool, function, *args)
+    free = lambda _: self._free.release()
+    call.add_done_callback(free)
+    patience_s = _PATIENCE * (deadline - loop.time())
+    done, _ = await asyncio.wait([call], timeout=patience_s)
+    if not done:
+      # It may hang for ever: others get its place, in good time before their deadline.
+      call.remove_done_callback(free)
+      self._free.release()
+      done, _ = await asyncio.wait([call], timeout=deadline - loop.time())
+    if done:
+      return call
+    self._stuck.add(call)
+    call.add_done_callback(self._came_back)
+    return None
+
+  def _came_back(self, call: asyncio.Future) -> None:
+    """Forgets a call that was given up; nobody looks at what it failed by."""
+    self._stuck.discard(call)
+    if not call.cancelled():
+      call.exception()
 
   def _queried(self, request: web.Request) -> LiveEpisode:
     return self._episodes.get(self._queried_number(request))

@@ -3,7 +3,8 @@
     python -m agentrl.envs.server --env=textcraft --port=8000
 
 prints one line of JSON when it is ready: `{"port": 8000, "env": "textcraft",
-"url": "http://127.0.0.1:8000"}`. SIGTERM and SIGINT end it; so does, with
+"url": "http://127.0.0.1:8000"}`. Whatever else is printed here, by an environment
+or what it imports, goes to standard error. SIGTERM and SIGINT end it; so does, with
 --exit_with_parent, the end of its standard input, which no parent can fail to
 give, however it dies.
 """
@@ -14,10 +15,11 @@ import contextlib
 import dataclasses
 import json
 import logging
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 from aiohttp import http, web
 
@@ -29,7 +31,7 @@ from agentrl.envs.spec import SPLITS
 from agentrl.envs.workers import Workers
 from agentrl.errors import AgentrlError, ConfigError, EnvError
 from agentrl.http import addresses, auth
-from agentrl.runtime import parent
+from agentrl.runtime import ending, parent
 
 # Seconds after which an environment that does not close is left behind.
 _SHUTDOWN_S = 3.0
@@ -125,6 +127,7 @@ async def serve(
     options: Mapping[str, Any] | None = None,
     *,
     exit_with_parent: bool = False,
+    out: TextIO | None = None,
     **settings: Any,
 ) -> None:
   """Serves until SIGTERM or SIGINT; prints one line of JSON when ready.
@@ -133,6 +136,7 @@ async def serve(
     env_name: as `running` has it, like all that follows.
     options: of the environment.
     exit_with_parent: whether to end with standard input, too.
+    out: takes the line; None: standard output.
     **settings: likewise.
   """
   loop, stop = asyncio.get_running_loop(), asyncio.Event()
@@ -142,12 +146,28 @@ async def serve(
     parent.watch(loop, stop.set, 2 * _SHUTDOWN_S)
   async with running(env_name, options, **settings) as url:
     ready = {'port': int(url.rpartition(':')[2]), 'env': env_name, 'url': url}
-    print(json.dumps(ready), flush=True)
+    print(json.dumps(ready), file=out, flush=True)
     await stop.wait()
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-  """Runs a server from the command line; returns its exit code."""
+def _apart() -> TextIO:
+  """Standard output, for the one line; what is printed from now on goes elsewhere.
+
+  The parent reads that line and no other, and a pipe that nobody reads fills up and
+  stops whoever prints.
+  """
+  out = os.fdopen(os.dup(sys.stdout.fileno()), 'w')
+  os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+  return out
+
+
+def main(argv: Sequence[str] | None = None, *, apart: bool = False) -> int:
+  """Runs a server from the command line; returns its exit code.
+
+  Args:
+    argv: arguments; None: those of the process.
+    apart: whether the process is its own, so that `_apart` may act.
+  """
   parser = argparse.ArgumentParser(
       prog='python -m agentrl.envs.server',
       description='Serves an environment over HTTP.',
@@ -173,7 +193,8 @@ def main(argv: Sequence[str] | None = None) -> int:
       raise ConfigError(f'--options is not JSON: {error}') from error
     if not isinstance(options, dict):
       raise ConfigError(f'--options must be an object, got {text}.')
-    asyncio.run(serve(args.pop('env'), options, **args))
+    out = _apart() if apart else None
+    asyncio.run(serve(args.pop('env'), options, out=out, **args))
   except AgentrlError as error:
     print(f'error: {error}', file=sys.stderr)
     return 1
@@ -181,4 +202,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == '__main__':
-  sys.exit(main())
+  ending.end(main(apart=True))  # whatever calls beyond their deadline do

@@ -19,5 +19,7 @@ def servers(config: Learning) -> Starting:
     env = one.env
     expert = (config.plays_expert and weight > 0) or one.plays_chance
     for _ in range(0 if env.urls else env.workers):
-      starting.begin(env.name, env.options, expert=expert)
+      starting.begin(
+          env.name, env.options, expert=expert, timeout_s=env.timeout_s
+      )
   return starting

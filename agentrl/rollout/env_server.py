@@ -150,16 +150,34 @@ class Begin(Protocol):
   """Begins to start a server, for whoever calls its `wait`."""
 
   def __call__(
-      self, name: str, options: Mapping[str, Any], *, expert: bool
+      self,
+      name: str,
+      options: Mapping[str, Any],
+      *,
+      expert: bool,
+      timeout_s: float,
   ) -> EnvServer:
     ...
 
 
 def begin(
-    name: str, options: Mapping[str, Any], *, expert: bool = False
+    name: str,
+    options: Mapping[str, Any],
+    *,
+    expert: bool = False,
+    timeout_s: float = 60.0,
 ) -> EnvServer:
-  """A server that is starting; see `EnvServer`."""
-  return EnvServer(name, options, expert=expert, wait=False)
+  """A server that is starting.
+
+  Args:
+    name: as `EnvServer` has it.
+    options: as `EnvServer` has them.
+    expert: as `EnvServer` has it.
+    timeout_s: of its clients' requests. Its own deadline of a call is the same: a
+      shorter one would take a longer timeout's effect, and nobody waits any longer.
+  """
+  flags = (f'--deadline_s={timeout_s:g}',)
+  return EnvServer(name, options, expert=expert, flags=flags, wait=False)
 
 
 class Starting:
@@ -170,31 +188,42 @@ class Starting:
   """
 
   def __init__(self) -> None:
-    self._servers: list[EnvServer] = []
+    self._begun: list[tuple[Any, EnvServer]] = []  # with its arguments
 
   def begin(
-      self, name: str, options: Mapping[str, Any], *, expert: bool
+      self,
+      name: str,
+      options: Mapping[str, Any],
+      *,
+      expert: bool,
+      timeout_s: float,
   ) -> None:
-    """Begins to start a server."""
-    self._servers.append(begin(name, options, expert=expert))
+    """Begins to start a server; the arguments are those of `begin`."""
+    server = begin(name, options, expert=expert, timeout_s=timeout_s)
+    self._begun.append(((name, dict(options), expert, timeout_s), server))
 
   def take(
-      self, name: str, options: Mapping[str, Any], *, expert: bool
+      self,
+      name: str,
+      options: Mapping[str, Any],
+      *,
+      expert: bool,
+      timeout_s: float,
   ) -> EnvServer:
     """A server that is starting; it is the caller's from now on."""
-    wanted = command(name, options, expert=expert)
-    for server in self._servers:
-      if server.command == wanted:
-        self._servers.remove(server)
-        return server
-    return begin(name, options, expert=expert)
+    wanted = (name, dict(options), expert, timeout_s)
+    for begun in self._begun:
+      if begun[0] == wanted:
+        self._begun.remove(begun)
+        return begun[1]
+    return begin(name, options, expert=expert, timeout_s=timeout_s)
 
   def __enter__(self) -> 'Starting':
     return self
 
   def __exit__(self, *exc_info) -> None:
     """Stops those that nobody took."""
-    for server in self._servers:
+    for _, server in self._begun:
       server.hang_up()
-    for server in self._servers:
+    for _, server in self._begun:
       server.stop()

@@ -53,7 +53,9 @@ class Environment(TaskLists):
     if not env.urls:
       try:
         for _ in range(env.workers):
-          child = begin(env.name, env.options, expert=expert)
+          child = begin(
+              env.name, env.options, expert=expert, timeout_s=env.timeout_s
+          )
           self._children.append(child)
         for child in self._children:
           child.wait()

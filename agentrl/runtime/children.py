@@ -27,6 +27,8 @@ _INSTALLED = {sysconfig.get_path(name) for name in ('purelib', 'platlib')}
 _POLL_S = 0.1
 _LAST_WORDS_S = 2.0  # to read what a child that ended had written
 _LAST_LINES = 20  # on standard error, kept for an error message
+_LINE_BYTES = 1000  # of a line there; a longer one is several
+_MOST_CHARS = 4000  # of them all
 _LAST_BYTES = 1000  # of a log, likewise
 
 
@@ -163,7 +165,7 @@ class Child:
     """The last lines that it wrote; for a child that has ended."""
     if self._log is None:
       self._reader.join(_LAST_WORDS_S)
-      return ' | '.join(self._words) or 'it said nothing'
+      return ' | '.join(self._words)[-_MOST_CHARS:] or 'it said nothing'
     try:
       data = self._log.read_bytes()
     except OSError as error:
@@ -201,7 +203,7 @@ class Child:
     raw = self._process.stderr
     assert isinstance(raw, io.RawIOBase)  # a pipe without a buffer
     with io.BufferedReader(raw) as stderr:
-      for line in stderr:
+      while line := stderr.readline(_LINE_BYTES):
         self._words.append(line.decode(errors='replace').rstrip())
         logging.info('%s: %s', self._name, self._words[-1])
 

@@ -214,6 +214,24 @@ def test_a_call_beyond_the_deadline_ends_its_episode_and_frees_its_slot():
   with_factory(HeldFactory(slots=1), body, deadline_s=1.0)
 
 
+def test_a_call_that_never_comes_back_gives_its_place_to_others():
+  factory = HeldFactory()
+  factory.threads = 1
+
+  async def body(post, get):
+    for number in range(3):
+      await post('create')
+      if number < 2:
+        await post('reset', id=number, data_idx=number)
+        await post('step', 504, id=number, action='wait')
+    await post('reset', id=2, data_idx=2)
+    assert await post('step', id=2, action='end')
+
+  with_factory(factory, body, deadline_s=1.0)  # whose end waits for neither
+  assert not factory.waited
+  factory.go.set()
+
+
 def test_a_slow_step_does_not_hold_up_others():
   async def body(post, get):
     for number in range(2):

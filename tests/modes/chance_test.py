@@ -274,7 +274,7 @@ def test_servers_offer_the_expert_where_it_is_played(monkeypatch, fields):
   begun = []
   monkeypatch.setattr(
       'agentrl.rollout.env_server.begin',
-      lambda name, options, *, expert: begun.append(expert),
+      lambda name, options, *, expert, timeout_s: begun.append(expert),
   )
   early.servers(read(**{'warmstart.episodes': 0, **fields}))
   assert begun == [not fields]

@@ -56,7 +56,9 @@ def test_servers_that_nobody_takes_are_stopped(begun):
   checked = reading.read(quickstart.get_config('tiny'))
   with contextlib.suppress(ZeroDivisionError):
     with early.servers(checked) as starting:
-      other = starting.take('babyai', {'levels': ['GoToDoor']}, expert=False)
+      other = starting.take(
+          'babyai', {'levels': ['GoToDoor']}, expert=False, timeout_s=60.0
+      )
       raise ZeroDivisionError
   first, second = begun
   assert not first.alive and second is other

@@ -182,7 +182,7 @@ def test_a_server_that_is_about_to_end_is_waited_for_and_started_again(
   found = Environment(
       host,
       env_options.EnvOptions(name='textcraft'),
-      begin=lambda name, options, expert: child,
+      begin=lambda name, options, expert, timeout_s: child,
   )
   asyncio.run(found.revive())
   assert not child.starts and not found.deaths

@@ -83,6 +83,14 @@ def test_its_lines_are_read_one_by_one_and_its_errors_are_remembered():
   child.stop()
 
 
+def test_a_long_line_of_errors_is_not_kept_whole():
+  child = shell('head -c 3000000 /dev/zero | tr "\\0" x >&2; echo end >&2')
+  assert child.ending(60) is not None
+  words = child.last_words()
+  assert len(words) <= 4000 and words.endswith('xxx | end')
+  child.stop()
+
+
 def test_a_line_is_not_waited_for_once_the_child_has_ended():
   # Its own child lives on, and has the pipe open.
   child = shell('sleep 99 & echo $! >&2; exit 1')
