@@ -57,7 +57,12 @@ class Game:
 
     _, messages = self._game.get_observation()
     own = textarena.ObservationType.PLAYER_ACTION
-    return '\n'.join(text.strip() for _, text, kind in messages if kind != own)
+    # Countdown, Cryptarithm and Slitherlink give their move's fields in another order.
+    return '\n'.join(
+        text.strip()
+        for sender, text, kind in messages
+        if own not in (sender, kind)
+    )
 
   def step(self, action: str) -> StepResult:
     over, _ = _drawing(self._chance, lambda: self._game.step(action))
@@ -65,9 +70,14 @@ class Game:
     if not over:
       return StepResult(news, 0.0, False)
     rewards, infos = self._game.close()
-    reward = float(rewards[0])
-    reason = str(infos[0].get('reason') or 'The game is over.')
-    ending = '\n'.join(filter(None, [news, reason]))
+    reward, reason = rewards[0], str(infos[0].get('reason') or '')
+    if isinstance(reward, str):
+      # Countdown and others give the two of an invalid move in another order: the
+      # reason is "Invalid Move: 0.5".
+      start, _, number = reason.rpartition(' ')
+      reward, reason = number, f'{start} {reward}'
+    reward = float(reward)
+    ending = '\n'.join(filter(None, [news, reason or 'The game is over.']))
     return StepResult(ending, reward, True, success=reward >= _WON)
 
   def available_actions(self) -> list[str]:

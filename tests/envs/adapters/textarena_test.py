@@ -36,6 +36,10 @@ def test_the_expert_wins():
         ('TowerOfHanoi-v0', ('[A C]', '[A B]', '[C B]')),
         ('Minesweeper-v0-small', ('[0 0]', '[4 4]', '[2 2]')),
         ('Blackjack-v0', ('[Hit]', '[Stand]', '[Stand]')),
+        # Their moves come back with fields in another order.
+        ('Countdown-v0', ('[0 1 +]', '[0 1 +]', '[9 9 +]')),
+        ('Cryptarithm-v0', ('[A 1]', '[B 2]')),
+        ('Slitherlink-v0', ('[h 0 0]', '[v 0 0]')),
     ],
 )
 def test_games_are_as_the_package_plays_them(id, moves):
@@ -94,6 +98,31 @@ def test_a_move_without_brackets_gets_them_and_a_second_wrong_one_ends_it():
   lost = env.step('I still do not.')
   assert lost.terminated and lost.success is False and 0 <= lost.reward < 1
   assert 'Invalid Move' in lost.observation
+
+
+@pytest.mark.parametrize('id', ['GuessTheNumber-v0', 'Countdown-v0'])
+@pytest.mark.parametrize(
+    'text',
+    [
+        '',
+        '\x00',
+        '\ud800',
+        '[' * 3000,
+        '[٣]',
+        '[1e999]',
+        '[9**9**9]',
+        'x' * 10**6,
+    ],
+)
+def test_any_text_is_a_move(id, text):
+  env = make(id=id)
+  env.reset(0, 0)
+  for _ in range(2):
+    result = env.step(text)
+    assert isinstance(result.observation, str)
+    if result.terminated:
+      break
+  assert result.success in (None, False)
 
 
 def test_arguments_of_its_making():
