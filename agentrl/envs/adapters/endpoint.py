@@ -20,6 +20,14 @@ from agentrl.http.thread import HttpThread
 
 _ROLES = {'system', 'developer', 'user', 'assistant', 'tool'}
 _MODEL = 'policy'
+# What reading a request of any JSON may raise.
+_UNREADABLE = (
+    ValueError,
+    TypeError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+)
 _USAGE = {'prompt_tokens': 0, 'completion_tokens': 0, 'total_tokens': 0}
 
 
@@ -81,9 +89,9 @@ class Endpoint:
   def __init__(self):
     self._sessions: dict[str, Session] = {}
     app = aiohttp.web.Application(client_max_size=2**26)
-    app.router.add_post('/{id}/v1/chat/completions', self._chat)
-    app.router.add_get('/{id}/v1/models', self._models)
-    app.router.add_post('/{id}/reward', self._reward)
+    app.router.add_post('/sessions/{id}/v1/chat/completions', self._chat)
+    app.router.add_get('/sessions/{id}/v1/models', self._models)
+    app.router.add_post('/sessions/{id}/reward', self._reward)
     self._folder = tempfile.TemporaryDirectory(prefix='agentrl-programs-')
     self.log = pathlib.Path(self._folder.name) / 'log.txt'
     self._thread = HttpThread(app)
@@ -93,7 +101,7 @@ class Endpoint:
     """A new session, and its base URL."""
     name, session = secrets.token_hex(16), Session()
     self._sessions[name] = session
-    return f'http://127.0.0.1:{self._port}/{name}/v1', session
+    return f'http://127.0.0.1:{self._port}/sessions/{name}/v1', session
 
   def end(self, url: str) -> None:
     """Forgets a session."""
@@ -117,8 +125,8 @@ class Endpoint:
     session = self._session(request)
     try:
       ask = Ask(await request.json())
-    except (ValueError, TypeError, AttributeError, KeyError) as error:
-      return _refusal(str(error))
+    except _UNREADABLE as error:
+      return _refusal(f'{type(error).__name__}: {error}')
     session.events.put(ask)
     action = await ask.answer()
     message = reply_of(action, ask.functions)
@@ -174,9 +182,10 @@ class Endpoint:
     try:
       body = await request.json()
       reward, success = float(body['reward']), body.get('success')
-      if not math.isfinite(reward) or success not in (None, True, False):
+      verdict = success is None or isinstance(success, bool)
+      if not math.isfinite(reward) or not verdict:
         raise ValueError('reward must be a finite number, success a boolean')
-    except (ValueError, TypeError, KeyError) as error:
+    except _UNREADABLE as error:
       return _refusal(
           f'{{"reward": 1.0, "success": true}} is what is posted: {error}'
       )
@@ -215,10 +224,14 @@ def message_of(message: Mapping[str, Any]) -> dict[str, Any]:
 
 def _function(tool: Mapping[str, Any]) -> Function:
   function = tool['function']
+  name, schema = function['name'], function.get('parameters') or {}
+  properties = schema.get('properties', {})
+  if not isinstance(name, str) or not isinstance(properties, Mapping):
+    raise ValueError("a tool must have a name, a text, and its schema's fields")
   return functions_lib.of_tool(
-      function['name'],
+      name,
       function.get('description'),
-      function.get('parameters') or {'type': 'object', 'properties': {}},
+      schema or {'type': 'object', 'properties': {}},
   )
 
 

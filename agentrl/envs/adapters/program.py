@@ -7,7 +7,7 @@ its task, a line of `env.options.tasks`, as JSON in AGENTRL_TASK. It may call to
 hold several conversations, rewrite them: what it adds to a conversation is an observation,
 and any other conversation begins a new segment, so that each sampled token is trained on
 exactly once, as it was sampled. The reward is what the function returns, or what the program
-posts to `BASE/../reward` as {"reward": 1.0, "success": true}.
+posts to `BASE/../reward` (`/sessions/ID/reward`) as {"reward": 1.0, "success": true}.
 
 `env.options.expert`, a function of a request's messages, task and seed, says what the policy
 should answer, for a warm start: a text, or {"name": "add", "arguments": {"a": 1}}.
