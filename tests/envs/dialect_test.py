@@ -10,12 +10,15 @@ import asyncio
 import base64
 import contextlib
 import dataclasses
+import itertools
+import json
+import math
 import struct
 from typing import Any
 
 import aiohttp
 import pytest
-from aiohttp import web
+from aiohttp import test_utils, web
 
 from agentrl import envs
 from agentrl.envs import server
@@ -490,6 +493,81 @@ def test_our_client_drives_an_original_server(env_name):
   assert again == (first if env_name == 'searchqa' else last)
 
 
+# Replies of JSON, most of them, that no server should give.
+NONSENSE = (
+    *(b'null', b'true', b'-1', b'1e999', b'NaN', b'"x"', b'""', b'[]', b'{}'),
+    *(
+        b'[5]',
+        b'[null, null]',
+        b'{"id": "x"}',
+        b'{"id": null}',
+        b'',
+        b'{',
+        b'\xff',
+    ),
+    *(b'{"error": 5}', b'{"error": "The id 7 is not valid."}', b'[' * 3000),
+    *(
+        b'{"observation": %s, "state": %s, "reward": %s, "done": %s,'
+        b' "available_actions": %s}' % fields
+        for fields in (
+            (b'5', b'5', b'0', b'false', b'[]'),
+            (b'null', b'null', b'0', b'false', b'[]'),
+            (b'"o"', b'"o"', b'"1"', b'false', b'[]'),
+            (b'"o"', b'"o"', b'NaN', b'false', b'[]'),
+            (b'"o"', b'"o"', b'1e300', b'true', b'[]'),
+            (b'"o"', b'"o"', b'0', b'"no"', b'[]'),
+            (b'"o"', b'"o"', b'0', b'false', b'5'),
+            (b'"o"', b'"o"', b'0', b'false', b'[5]'),
+        )
+    ),
+    b'"' + b'x' * 40_000_000 + b'"',
+)
+
+
+@pytest.mark.parametrize('env_name', envs.AGENTGYM)
+def test_nonsense_of_an_original_server_is_an_error_or_what_it_says(env_name):
+  exchanges = REPLAYS[env_name]
+  # Up to the observation after the first step.
+  routes = [route.rpartition('/')[2] for (_, route, _), _ in exchanges]
+  routes = routes[: routes.index('step') + 2]
+  left = []  # bodies, in order
+
+  async def answer(request):
+    await request.read()
+    return web.Response(body=left.pop(0), content_type='application/json')
+
+  async def episode(session, url):
+    async with EnvClient(session, url, env_name=env_name, timeout_s=20) as env:
+      observation = await env.reset(12)
+      result = await env.step('x')
+      return observation, result, await env.observation()
+
+  async def main():
+    errors = 0
+    app = web.Application()
+    app.router.add_route('*', '/{path:.*}', answer)
+    async with (
+        test_utils.TestServer(app) as server,
+        aiohttp.ClientSession() as session,
+    ):
+      for which, instead in itertools.product(range(len(routes)), NONSENSE):
+        left[:] = [json.dumps(reply).encode() for _, reply in exchanges]
+        left[which] = instead
+        try:
+          first, result, last = await episode(session, str(server.make_url('')))
+        except EnvError as error:
+          errors += 1
+          assert len(str(error)) < 2000 and '\n' not in str(error)
+          continue
+        assert isinstance(first, str) and isinstance(last, str)
+        assert isinstance(result.observation, str)
+        assert math.isfinite(result.reward)
+        assert isinstance(result.terminated, bool)
+    return errors
+
+  assert asyncio.run(main()) > 2 * len(NONSENSE)
+
+
 def test_actions_that_can_be_done_end_an_observation():
   async def body(env):
     await env.reset(12)
@@ -519,6 +597,9 @@ def test_our_server_refuses_a_wire_that_only_the_client_speaks(tmp_path):
   path = tmp_path / 'odd.py'
   path.write_text("""
 import dataclasses
+import itertools
+import json
+import math
 from agentrl import envs
 
 babyai = envs.get('babyai')

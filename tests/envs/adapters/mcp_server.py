@@ -4,6 +4,7 @@ python -m tests.envs.adapters.mcp_server [stdio | PORT] [TROUBLE]
 """
 
 import os
+import pathlib
 import sys
 import time
 
@@ -34,8 +35,11 @@ def make(trouble: str = '') -> MCPServer:
     """All names."""
     return list(AGES)
 
-  if trouble == 'changes' and time.time_ns() % 2:
-    server.tool(name='other')(lambda: 'x')
+  if trouble.startswith('changes '):  # from its second start on
+    started = pathlib.Path(trouble.removeprefix('changes '))
+    if started.exists():
+      server.tool(name='other')(lambda: 'x')
+    started.touch()
   if trouble == 'answers':
     server.tool(name='final_answer')(lambda: 'x')
 
@@ -48,8 +52,8 @@ def make(trouble: str = '') -> MCPServer:
 
 
 if __name__ == '__main__':
-  place, *rest = [*sys.argv[1:], '']
-  made = make(rest[0])
+  place, trouble = [*sys.argv[1:], '', ''][:2]
+  made = make(trouble)
   if place == 'stdio':
     made.run()
   else:

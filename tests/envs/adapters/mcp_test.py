@@ -190,12 +190,40 @@ def test_megabytes_are_cut(opened):
   assert text == 'x' * 100 + '\n[4999900 characters were cut]'
 
 
-def test_other_tools_than_those_that_were_told_are_refused(opened, monkeypatch):
-  env = opened()
-  env.reset(0, 0)
-  monkeypatch.setattr(env, '_functions', env._functions[1:])
+def test_other_tools_than_those_that_were_told_are_refused(opened, tmp_path):
+  env = opened(stdio(f'changes {tmp_path / "started"}'))
   with pytest.raises(EnvFault, match='others than those'):
     env.reset(0, 0)
+
+
+# Servers that speak no protocol: what they write to each line that they read.
+WRITES = {
+    'words': b'no JSON\n' * 1000,
+    'bytes': b'\xff\xfe\x00' * 1000 + b'\n',
+    'a line without end': b'x' * 5_000_000,
+    'depth': b'[' * 100_000 + b'\n',
+    'no result': b'{"jsonrpc": "2.0", "id": 0, "result": 5}\n',
+    'another id': b'{"jsonrpc": "2.0", "id": 99, "result": {}}\n',
+    'nothing': b'',
+}
+
+
+@pytest.mark.parametrize('what', WRITES)
+def test_a_server_that_speaks_no_protocol_is_an_error(what, tasks, tmp_path):
+  written = tmp_path / 'written'
+  written.write_bytes(WRITES[what])
+  code = f"""
+import sys
+said = open({str(written)!r}, 'rb').read()
+for line in sys.stdin:
+  sys.stdout.buffer.write(said)
+  sys.stdout.buffer.flush()
+"""
+  server = (sys.executable, '-c', code)
+  began = time.monotonic()
+  with pytest.raises(EnvError, match='The MCP server does not start'):
+    SPEC.open(server=server, tasks=tasks(), timeout_s=5.0)
+  assert time.monotonic() - began < 30
 
 
 def test_a_tool_of_our_own_name_is_refused(opened):
