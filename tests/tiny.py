@@ -76,6 +76,21 @@ LINEAR = dict(
     linear_value_dim=8,
 )
 EXPERTS = dict(num_experts=4, num_experts_per_token=2, moe_intermediate_size=8)
+# Layers of two kinds, experts, and an MLP beside them.
+QWEN3_NEXT = dict(
+    family='qwen3_next',
+    num_layers=4,
+    layer_types=['linear_attention', 'full_attention'] * 2,
+    attention_gate=True,
+    qk_norm='head',
+    norm_offset=1.0,
+    head_dim=8,
+    partial_rotary_factor=0.25,
+    norm_topk_prob=True,
+    shared_expert_size=12,
+    **LINEAR,
+    **EXPERTS,
+)
 # `max_tokens` of microbatches of one packed row, the shape that all tests share.
 ROW = 64
 MODULE = transformer.Transformer(CONFIG, scan_layers=True)

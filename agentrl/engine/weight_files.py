@@ -69,7 +69,12 @@ class WeightFiles:
           f'No weight is called {name!r}; one that is: {next(iter(table))!r}.'
       )
     parts = [self._read(*place) for place in table[name]]
-    return np.concatenate(parts)[:rows].tolist()  # rows may be negative
+    tensors = [tensor for tensor, _ in table[name]]
+    value = np.concatenate(parts)
+    order = names.file_order(tensors, value.shape[0])
+    if order is not None:
+      value = value[np.argsort(order)]
+    return value[:rows].tolist()  # rows may be negative
 
   def _read(self, tensor: names.Tensor, index: tuple[int, ...]) -> np.ndarray:
     """A parameter in use, in the file's orientation, as float32."""

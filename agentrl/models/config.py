@@ -113,6 +113,8 @@ class TransformerConfig:
     num_experts_per_token: how many of them a token goes through.
     moe_intermediate_size: inner size of an expert.
     norm_topk_prob: whether the weights of a token's experts sum to 1.
+    shared_expert_size: inner size of an MLP beside the experts, for all tokens,
+      which a sigmoid scales (Qwen2-MoE, Qwen3-Next); 0: there is none.
     glu_limit: experts have the unit of gpt-oss, which is cut there; its two
       matrices are one, column by column. None: their gate is as `hidden_act` says.
   """
@@ -171,6 +173,7 @@ class TransformerConfig:
   num_experts_per_token: int = 0
   moe_intermediate_size: int = 0
   norm_topk_prob: bool = False
+  shared_expert_size: int = 0
   glu_limit: float | None = None
 
   def __post_init__(self):
@@ -330,11 +333,13 @@ class TransformerConfig:
 
   def _check_experts(self):
     sizes = (self.num_experts_per_token, self.moe_intermediate_size)
+    others = (self.norm_topk_prob, self.shared_expert_size)
     if not self.num_experts:
-      if any(sizes) or self.norm_topk_prob or self.glu_limit is not None:
+      if any((*sizes, *others)) or self.glu_limit is not None:
         raise ValueError(
             'num_experts is 0: leave num_experts_per_token,'
-            ' moe_intermediate_size, norm_topk_prob and glu_limit out.'
+            ' moe_intermediate_size, norm_topk_prob, shared_expert_size and'
+            ' glu_limit out.'
         )
     elif min(sizes) < 1 or self.num_experts_per_token > self.num_experts:
       raise ValueError(
@@ -451,6 +456,8 @@ class TransformerConfig:
     if self.num_experts:
       size = self.moe_intermediate_size * self.num_experts
       count += (width + self.mlp_bias) * self.num_experts
+      if self.shared_expert_size:
+        count += width * (3 * self.shared_expert_size + 1)
     count += 3 * width * size
     count += (2 * size + width * max(1, self.num_experts)) * self.mlp_bias
     if self.layer_inputs:

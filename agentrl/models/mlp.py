@@ -44,7 +44,8 @@ class MLP(nn.Module):
 class Experts(nn.Module):
   """A router and the gated units that it chooses from.
 
-  The kernels lie as `[E, in, out]` in both layouts. There is no loss that
+  With an MLP beside them that all tokens go through, if the config has one. The
+  kernels lie as `[E, in, out]` in both layouts. There is no loss that
   balances the experts: reinforcement learning starts from a trained router.
   """
 
@@ -55,6 +56,7 @@ class Experts(nn.Module):
   @nn.compact
   def __call__(self, x: jax.Array) -> jax.Array:
     c, shape = self.config, x.shape
+    shared = self._shared(x) if c.shared_expert_size else None
     x = x.reshape(-1, c.hidden_size).astype(self.dtype)
     router = Dense(
         *(c.num_experts, self.dtype, self.out_first, c.mlp_bias), name='router'
@@ -90,4 +92,10 @@ class Experts(nn.Module):
         outer[1],
     )
     out = experts_lib.mixture(x, weights, chosen, kernels, unit=unit)
-    return out.reshape(shape)
+    out = out.reshape(shape)
+    return out if shared is None else out + shared
+
+  def _shared(self, x: jax.Array) -> jax.Array:
+    c, parts = self.config, (self.dtype, self.out_first)
+    scale = nn.sigmoid(Dense(1, *parts, name='shared_gate')(x))
+    return scale * MLP(c, *parts, c.shared_expert_size, name='shared')(x)

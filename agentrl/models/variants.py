@@ -76,9 +76,8 @@ def _qwen3(**sizes: Any) -> TransformerConfig:
 
 
 def _qwen3_5(num_layers: int, **sizes: Any) -> TransformerConfig:
+  sizes = {'family': 'qwen3_5_text', 'vocab_size': 248320, **sizes}
   return TransformerConfig(
-      family='qwen3_5_text',
-      vocab_size=248320,
       num_layers=num_layers,
       layer_types=tuple(
           LINEAR if (i + 1) % 4 else FULL for i in range(num_layers)
@@ -181,8 +180,8 @@ def _gemma3(num_layers: int, **sizes: Any) -> TransformerConfig:
 def _gemma4(
     num_layers: int, full_every: int, **sizes: Any
 ) -> TransformerConfig:
+  sizes = {'family': 'gemma4_text', **sizes}
   return TransformerConfig(
-      family='gemma4_text',
       vocab_size=262144,
       num_layers=num_layers,
       layer_types=tuple(
@@ -502,6 +501,37 @@ VARIANTS = {
         linear_value_heads=32,
         tie_embeddings=False,
     ),
+    'qwen3.5-35b-a3b': _qwen3_5(
+        family='qwen3_5_moe_text',
+        hidden_size=2048,
+        intermediate_size=512,  # of no layer
+        num_layers=40,
+        num_heads=16,
+        num_kv_heads=2,
+        linear_value_heads=32,
+        num_experts=256,
+        num_experts_per_token=8,
+        moe_intermediate_size=512,
+        shared_expert_size=512,
+        norm_topk_prob=True,
+        tie_embeddings=False,
+    ),
+    'qwen3-next-80b-a3b': _qwen3_5(
+        family='qwen3_next',
+        vocab_size=151936,
+        hidden_size=2048,
+        intermediate_size=5120,  # of no layer
+        num_layers=48,
+        num_heads=16,
+        num_kv_heads=2,
+        linear_value_heads=32,
+        num_experts=512,
+        num_experts_per_token=10,
+        moe_intermediate_size=512,
+        shared_expert_size=512,
+        norm_topk_prob=True,
+        tie_embeddings=False,
+    ),
     'lfm2-350m': _lfm2(hidden_size=1024, intermediate_size=4608, num_heads=16),
     'lfm2-1.2b': _lfm2(hidden_size=2048, intermediate_size=8192, num_heads=32),
     'gemma3-1b': _gemma3(
@@ -562,6 +592,19 @@ VARIANTS = {
         layer_inputs=256,
         sliding_window=512,
         max_positions=131072,
+    ),
+    'gemma4-12b': _gemma4(
+        family='gemma4_unified_text',
+        num_layers=48,
+        full_every=6,
+        hidden_size=3840,
+        intermediate_size=15360,
+        num_heads=16,
+        num_kv_heads=8,
+        full_kv_heads=1,
+        full_tied_values=True,
+        sliding_window=1024,
+        max_positions=262144,
     ),
     'gemma4-31b': _gemma4(
         num_layers=60,

@@ -55,12 +55,14 @@ def attach(
 
 def check_targets(config: TransformerConfig, lora: Lora) -> None:
   """Refuses an adapter of projections that the model does not have."""
-  if config.num_experts and not set('qkvo').issuperset(lora.targets):
+  own = {x for layer in config.layers for x in lora_lib.targets_of(layer)}
+  of_mlp = {x for x, block in lora_lib.BLOCKS.items() if block == 'mlp'}
+  if config.num_experts and of_mlp.intersection(lora.targets):
     raise ConfigError(
         'The model is a mixture of experts, whose MLPs cannot have an adapter;'
-        " set model.lora.targets=('q', 'k', 'v', 'o')."
+        ' set model.lora.targets='
+        f'{tuple(x for x in lora_lib.BLOCKS if x in own)}.'
     )
-  own = {x for layer in config.layers for x in lora_lib.targets_of(layer)}
   alien = [
       name
       for name, block in lora_lib.BLOCKS.items()

@@ -25,6 +25,7 @@ _WHOLE = {
     'num_experts': (1, 2**12),
     'num_experts_per_token': (1, 2**12),
     'moe_intermediate_size': (1, 2**22),
+    'shared_expert_size': (1, 2**22),
     'sliding_window': (1, _MOST_POSITIONS),
     'max_window_layers': (0, _MOST_POSITIONS),
     'no_rope_layer_interval': (1, _MOST_POSITIONS),

@@ -29,6 +29,14 @@ _EXPERT_FIELDS = {
     'moe_intermediate_size': 'moe_intermediate_size',
     'norm_topk_prob': 'norm_topk_prob',
 }
+_LINEAR_FIELDS = {
+    'linear_conv_kernel_dim': 'linear_kernel',
+    'linear_num_key_heads': 'linear_key_heads',
+    'linear_num_value_heads': 'linear_value_heads',
+    'linear_key_head_dim': 'linear_key_dim',
+    'linear_value_head_dim': 'linear_value_dim',
+}
+_SHARED_EXPERT = {'shared_expert_intermediate_size': 'shared_expert_size'}
 # Switch of config.json -> our fields, in most families that read it.
 _Switches = dict[str, tuple[str, ...]]
 _ATTENTION_BIAS: _Switches = {'attention_bias': ('qkv_bias', 'o_bias')}
@@ -52,6 +60,7 @@ TENSORS = {
     **{name: f'self_attn.{name}' for name in ('q_norm', 'k_norm')},
     **{name: f'mlp.{name}_proj' for name in ('gate', 'up', 'down')},
     'router': 'mlp.gate',
+    **{f'in_{x}': f'linear_attn.in_proj_{x}' for x in ('qkv', 'z', 'b', 'a')},
     'final_norm': 'norm',  # of the model
 }
 
@@ -90,6 +99,8 @@ class Family:
     tensors: its own entries of TENSORS.
     written: fields of config.json that do not depend on the model.
     packed: whether experts may be stored as mxfp4, see `mxfp4`.
+    stacked: whether all experts of a layer may be in one tensor, see
+      `stacked_experts`.
   """
 
   architecture: str
@@ -115,6 +126,7 @@ class Family:
   tensors: Mapping[str, str] = dataclasses.field(default_factory=dict)
   written: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   packed: bool = False
+  stacked: bool = False
 
 
 _DEFAULTS = dict(
@@ -137,6 +149,100 @@ _PARTIAL = {'partial_rotary_factor': 'partial_rotary_factor'}
 _OLMO = dict(qk_norm=ALL_HEADS, pre_norms=False, post_norms=True)
 _OLMO_DEFAULTS = _DEFAULTS | dict(
     num_key_value_heads=None, rms_norm_eps=1e-5, max_position_embeddings=2048
+)
+_ALL_SPARSE = {
+    'mlp_only_layers': ([], None),
+    'decoder_sparse_step': (1, None),
+}
+_QWEN3_NEXT = dict(qk_norm=EACH_HEAD, norm_offset=1.0, attention_gate=True)
+_LINEAR_DEFAULTS = dict(
+    full_attention_interval=4,
+    linear_conv_kernel_dim=4,
+    linear_key_head_dim=128,
+    linear_value_head_dim=128,
+    linear_num_key_heads=16,
+    linear_num_value_heads=32,
+)
+_QWEN3_NEXT_DEFAULTS = (
+    _DEFAULTS
+    | _LINEAR_DEFAULTS
+    | dict(
+        vocab_size=151936,
+        hidden_size=2048,
+        intermediate_size=5632,
+        num_hidden_layers=48,
+        num_attention_heads=16,
+        num_key_value_heads=2,
+        head_dim=256,
+        partial_rotary_factor=0.25,
+        moe_intermediate_size=512,
+        shared_expert_intermediate_size=512,
+        num_experts=512,
+        num_experts_per_tok=10,
+        norm_topk_prob=True,
+    )
+)
+# Positions of images; those of a text are the same in each section.
+_SECTIONS = ('mrope_section', 'mrope_interleaved')
+_GEMMA4 = Family(
+    'Gemma4UnifiedForCausalLM',
+    network=dict(
+        qk_norm=EACH_HEAD,
+        value_norm=True,
+        attention_multiplier=1.0,
+        post_norms=True,
+        scale_embeddings=True,
+        layer_scalars=True,
+        hidden_act='gelu_pytorch_tanh',
+    ),
+    defaults=dict(
+        vocab_size=262144,
+        hidden_size=2304,
+        intermediate_size=9216,
+        num_hidden_layers=30,
+        num_attention_heads=8,
+        num_key_value_heads=4,
+        head_dim=256,
+        global_head_dim=512,
+        rms_norm_eps=1e-6,
+        tie_word_embeddings=True,
+        max_position_embeddings=262144,
+        rope_theta=1000000.0,
+        rope_local_base_freq=10000.0,
+        sliding_window=1024,
+        sliding_window_pattern=6,
+        attention_k_eq_v=False,
+        num_kv_shared_layers=0,
+        use_double_wide_mlp=False,
+        final_logit_softcapping=None,
+    ),
+    fields={
+        'attention_k_eq_v': 'full_tied_values',
+        'num_kv_shared_layers': 'kv_shared_layers',
+        'use_double_wide_mlp': 'kv_shared_wide_mlp',
+        'final_logit_softcapping': 'logits_softcap',
+    },
+    fixed={
+        'hidden_activation': ('gelu_pytorch_tanh', None),
+        'enable_moe_block': (False, None),
+        # Where it is not among `fields`; transformers ignores it there.
+        'hidden_size_per_layer_input': (0, None),
+        # Of images alone; a text is read from left to right.
+        'use_bidirectional_attention': (None, 'vision'),
+        'rope_scaling': (None,),
+    },
+    windows='pattern',
+    local_rope=True,
+    rope=dict(
+        rope_type='proportional',
+        partial_rotary_factor=0.25,
+        rope_theta=1000000.0,
+    ),
+    rope_parameters_only=True,
+    scalings=tuple(rotary.KINDS),
+    scaling={'partial_rotary_factor': 'rotated_part'},
+    kinds_differ=True,
+    tensors={**_NORMS_BEHIND, 'mlp_norm': 'pre_feedforward_layernorm'},
 )
 # By model_type, which TransformerConfig.family holds.
 FAMILIES: Mapping[str, Family] = {
@@ -324,12 +430,7 @@ FAMILIES: Mapping[str, Family] = {
         network=dict(qk_norm=EACH_HEAD),
         defaults=_DEFAULTS | dict(num_key_value_heads=4, norm_topk_prob=False),
         fields=_EXPERT_FIELDS,
-        fixed=_SILU
-        | {
-            'mlp_only_layers': ([], None),
-            'decoder_sparse_step': (1, None),
-            'use_sliding_window': (False, None),
-        },
+        fixed=_SILU | _ALL_SPARSE | {'use_sliding_window': (False, None)},
     ),
     'gpt_oss': Family(
         'GptOssForCausalLM',
@@ -383,8 +484,9 @@ FAMILIES: Mapping[str, Family] = {
     ),
     'qwen3_5_text': Family(
         'Qwen3_5ForCausalLM',
-        network=dict(qk_norm=EACH_HEAD, norm_offset=1.0, attention_gate=True),
+        network=_QWEN3_NEXT,
         defaults=_DEFAULTS
+        | _LINEAR_DEFAULTS
         | dict(
             vocab_size=248320,
             hidden_size=4096,
@@ -394,25 +496,41 @@ FAMILIES: Mapping[str, Family] = {
             num_key_value_heads=4,
             head_dim=256,
             partial_rotary_factor=0.25,
-            full_attention_interval=4,
-            linear_conv_kernel_dim=4,
-            linear_key_head_dim=128,
-            linear_value_head_dim=128,
-            linear_num_key_heads=16,
-            linear_num_value_heads=32,
         ),
-        fields=_PARTIAL
-        | {
-            'linear_conv_kernel_dim': 'linear_kernel',
-            'linear_num_key_heads': 'linear_key_heads',
-            'linear_num_value_heads': 'linear_value_heads',
-            'linear_key_head_dim': 'linear_key_dim',
-            'linear_value_head_dim': 'linear_value_dim',
-        },
+        fields=_PARTIAL | _LINEAR_FIELDS,
         fixed=_SILU | {'attn_output_gate': (True, None)},
         windows='linear',
-        # Positions of images; those of a text are the same in each section.
-        unread_rope=('mrope_section', 'mrope_interleaved'),
+        unread_rope=_SECTIONS,
+    ),
+    'qwen3_5_moe_text': Family(
+        'Qwen3_5MoeForCausalLM',
+        network=_QWEN3_NEXT | dict(norm_topk_prob=True),
+        defaults=_QWEN3_NEXT_DEFAULTS
+        | dict(
+            vocab_size=248320,
+            num_hidden_layers=40,
+            num_experts=256,
+            num_experts_per_tok=8,
+            intermediate_size=None,  # of no layer
+        ),
+        fields=_PARTIAL
+        | _LINEAR_FIELDS
+        | _SHARED_EXPERT
+        | {k: v for k, v in _EXPERT_FIELDS.items() if k != 'norm_topk_prob'},
+        fixed=_SILU | {'attn_output_gate': (True, None)},
+        windows='linear',
+        unread_rope=_SECTIONS,
+        stacked=True,
+    ),
+    'qwen3_next': Family(
+        'Qwen3NextForCausalLM',
+        network=_QWEN3_NEXT,
+        defaults=_QWEN3_NEXT_DEFAULTS,
+        fields=_PARTIAL | _LINEAR_FIELDS | _SHARED_EXPERT | _EXPERT_FIELDS,
+        fixed=_SILU | _ALL_SPARSE,
+        windows='linear',
+        tensors=dict.fromkeys(('in_qkv', 'in_z'), 'linear_attn.in_proj_qkvz')
+        | dict.fromkeys(('in_b', 'in_a'), 'linear_attn.in_proj_ba'),
     ),
     'lfm2': Family(
         'Lfm2ForCausalLM',
@@ -489,68 +607,20 @@ FAMILIES: Mapping[str, Family] = {
         local_rope=True,
         tensors={**_NORMS_BEHIND, 'mlp_norm': 'pre_feedforward_layernorm'},
     ),
-    'gemma4_text': Family(
-        'Gemma4ForCausalLM',
-        network=dict(
-            qk_norm=EACH_HEAD,
-            value_norm=True,
-            attention_multiplier=1.0,
-            post_norms=True,
-            scale_embeddings=True,
-            layer_scalars=True,
-            hidden_act='gelu_pytorch_tanh',
-        ),
-        defaults=dict(
-            vocab_size=262144,
-            hidden_size=2304,
-            intermediate_size=9216,
-            num_hidden_layers=30,
-            num_attention_heads=8,
-            num_key_value_heads=4,
-            head_dim=256,
-            global_head_dim=512,
-            rms_norm_eps=1e-6,
-            tie_word_embeddings=True,
+    'gemma4_text': dataclasses.replace(
+        _GEMMA4,
+        architecture='Gemma4ForCausalLM',
+        defaults=_GEMMA4.defaults
+        | dict(
             max_position_embeddings=131072,
-            rope_theta=1000000.0,
-            rope_local_base_freq=10000.0,
             sliding_window=512,
-            sliding_window_pattern=6,
             vocab_size_per_layer_input=262144,
             hidden_size_per_layer_input=256,
-            attention_k_eq_v=False,
-            num_kv_shared_layers=0,
-            use_double_wide_mlp=False,
-            final_logit_softcapping=None,
         ),
-        fields={
-            'attention_k_eq_v': 'full_tied_values',
-            'num_kv_shared_layers': 'kv_shared_layers',
-            'use_double_wide_mlp': 'kv_shared_wide_mlp',
-            'hidden_size_per_layer_input': 'layer_inputs',
-            'final_logit_softcapping': 'logits_softcap',
-        },
-        fixed={
-            'hidden_activation': ('gelu_pytorch_tanh', None),
-            'enable_moe_block': (False, None),
-            # Of images alone; a text is read from left to right.
-            'use_bidirectional_attention': (None, 'vision'),
-            'rope_scaling': (None,),
-        },
-        windows='pattern',
-        local_rope=True,
-        rope=dict(
-            rope_type='proportional',
-            partial_rotary_factor=0.25,
-            rope_theta=1000000.0,
-        ),
-        rope_parameters_only=True,
-        scalings=tuple(rotary.KINDS),
-        scaling={'partial_rotary_factor': 'rotated_part'},
-        kinds_differ=True,
-        tensors={**_NORMS_BEHIND, 'mlp_norm': 'pre_feedforward_layernorm'},
+        fields=_GEMMA4.fields | {'hidden_size_per_layer_input': 'layer_inputs'},
         written={'enable_moe_block': False},
     ),
+    'gemma4_unified_text': _GEMMA4,
 }
 # Field that has but one value -> what other values ask for, for messages.
 REASONS = {
@@ -570,8 +640,10 @@ RENAMED = {
 TEXT_PARTS = {
     'gemma3': ('gemma3_text',),
     'gemma4': ('gemma4_text',),
+    'gemma4_unified': ('gemma4_unified_text',),
     'mistral3': ('mistral', 'ministral3'),
     'qwen3_5': ('qwen3_5_text',),
+    'qwen3_5_moe': ('qwen3_5_moe_text',),
 }
 
 # Older names of rotary types.

@@ -20,6 +20,7 @@ from agentrl.weights import (
     mxfp4,
     names,
     shards,
+    stacked_experts,
 )
 
 Params = Any
@@ -42,7 +43,7 @@ _IMAGE_PREFIXES = tuple(
     for prefix in ('', 'model.')
     for part in (
         *('vision_tower.', 'multi_modal_projector.', 'visual.'),
-        *('embed_vision.', 'audio_tower.', 'embed_audio.'),
+        *('embed_vision.', 'audio_tower.', 'embed_audio.', 'vision_embedder.'),
     )
 )
 # Layers that guess several tokens at once, beside the model.
@@ -132,7 +133,9 @@ def open_tensors(
     config: TransformerConfig,
     stack: contextlib.ExitStack,
 ) -> dict[str, Any]:
-  """The stored tensors, `Stored` or `mxfp4.Packed`, by the name that they have in a model of text.
+  """The stored tensors by the name that they have in a model of text.
+
+  Each is `Stored`, `mxfp4.Packed` or `stacked_experts.Expert`.
 
   Args:
     directory: has safetensors, in one file or in shards.
@@ -143,7 +146,7 @@ def open_tensors(
     WeightsError: a file is missing or damaged.
   """
   stored: dict[str, Any] = {}
-  packed = families.FAMILIES[config.family].packed
+  family = families.FAMILIES[config.family]
   left_out = (*_OTHER_PREFIXES, *names.unread(config))
   ends = (mxfp4.BLOCKS, mxfp4.SCALES)
   for path in _weight_files(directory):
@@ -158,12 +161,16 @@ def open_tensors(
       if not name.endswith(_IGNORED) and not name.startswith(left_out):
         stored[name] = Stored(file, theirs)
         kind = stored[name].slices().get_dtype()
-        bits = packed and kind == 'U8' and name.endswith(ends)
+        bits = family.packed and kind == 'U8' and name.endswith(ends)
         if kind not in _READABLE and not bits:
           raise WeightsError(
               f'{theirs!r} of {path} is of type {kind}; known:'
               f' {", ".join(_READABLE)}.'
           )
+  if family.stacked:
+    for name in [*filter(stacked_experts.is_stacked, stored)]:
+      each = stacked_experts.split(name, stored.pop(name), str(directory))
+      stored |= dict(each)
   for name in [name for name in stored if name.endswith(mxfp4.BLOCKS)]:
     start = name.removesuffix(mxfp4.BLOCKS)
     scales = stored.pop(start + mxfp4.SCALES, None)

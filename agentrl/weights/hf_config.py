@@ -72,7 +72,8 @@ def parse(fields: Mapping[str, Any], source: str) -> TransformerConfig:
   if settings.get('block_auto_adjust_ff_dim'):
     values['intermediate_size'] = _adjusted(settings, source)
   # Of a model whose layers all have experts it says nothing.
-  values.setdefault('intermediate_size', values.get('moe_intermediate_size'))
+  if values.get('intermediate_size') is None:
+    values['intermediate_size'] = values.get('moe_intermediate_size')
   for field, switched in family.biases.items():
     values |= dict.fromkeys(switched, bool(settings.get(field)))
   if values['num_kv_heads'] is None:

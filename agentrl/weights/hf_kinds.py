@@ -36,8 +36,8 @@ def read(
         f'layer_types of {source} ends in {kinds[-1]!r}; the last layer of this'
         f' family is {FULL!r}, whatever its file says: write it so.'
     )
-  words = settings['vocab_size_per_layer_input']
-  if values['layer_inputs'] and words != values['vocab_size']:
+  words = settings.get('vocab_size_per_layer_input')
+  if values.get('layer_inputs') and words != values['vocab_size']:
     raise WeightsError(
         f'vocab_size_per_layer_input of {source} is {bounds.short(words)}; only'
         f' that of vocab_size, {values["vocab_size"]}, is supported.'
@@ -89,8 +89,10 @@ def _full_sizes(
 
 def write(config: TransformerConfig) -> dict[str, Any]:
   """The fields of `read`, as published files have them."""
-  return {
+  fields: dict[str, Any] = {
       'global_head_dim': config.full_head_dim or config.head_dim,
       'num_global_key_value_heads': config.full_kv_heads,
-      'vocab_size_per_layer_input': config.vocab_size,
   }
+  if config.layer_inputs:
+    fields['vocab_size_per_layer_input'] = config.vocab_size
+  return fields

@@ -13,7 +13,7 @@ _LLAMA = (
 )
 _UNREAD = 'parts that are all here, but its files are not read yet'
 _EXPERT_NAMES = 'experts in tensors of other names'
-_SHARED = 'experts that all tokens share'
+_SHARED = 'ungated experts that all tokens share'
 _LATENT = 'latent attention and shared experts'
 _STATE = 'state-space layers'
 _LINEAR = 'layers of linear attention of another form'
@@ -36,7 +36,6 @@ LACKED: Mapping[str, str] = {
     **_lack(
         _UNREAD, 'cwm', 'ernie4_5', 'exaone4', 'flex_olmo', 'glm', 'helium'
     ),
-    **_lack(_UNREAD, 'gemma4_unified', 'gemma4_unified_text'),
     **_lack(_UNREAD, 'hyperclovax', 'mellum', 'ministral', 'olmoe'),
     **_lack(_EXPERT_NAMES, 'mixtral', 'granitemoe'),
     **_lack('experts of attention', 'jetmoe'),
@@ -56,7 +55,6 @@ LACKED: Mapping[str, str] = {
     **_lack(_STATE, 'zamba', 'zamba2'),
     **_lack(_LINEAR, 'bailing_hybrid', 'kimi_linear', 'lara_mini', 'minimax'),
     **_lack(_LINEAR, 'olmo_hybrid', 'qwen4_exp', 'qwen4_exp_text'),
-    **_lack(_SHARED, 'qwen3_5_moe', 'qwen3_5_moe_text', 'qwen3_next'),
     **_lack(_CONVOLUTIONS, 'lfm3', 'zaya'),
     **_lack(_CONVOLUTIONS, 'inkling_text', 'inkling2_text'),
     **_lack(_CONVOLUTIONS, 'inkling2_loop_text'),

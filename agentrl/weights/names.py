@@ -3,10 +3,12 @@
 One table serves reading and writing; a model's config selects its rows. Files
 hold one matrix a layer (and an expert), as torch does: `[out, in]`; some
 families' hold several of ours in one, one below the other, and so do GGUF files a
-layer's experts. Our tree is the trainer's: kernels `[in, out]`, layers stacked to
-`[L, ...]`, experts to `[L, E, ...]`.
+layer's experts; Qwen3-Next's have the rows of each head of keys together. Our tree
+is the trainer's: kernels `[in, out]`, layers stacked to `[L, ...]`, experts to
+`[L, E, ...]`.
 """
 
+import collections
 import dataclasses
 import functools
 import itertools
@@ -37,6 +39,9 @@ class Tensor:
     gguf: name in GGUF, the same for all experts of a layer; None if no GGUF file
       with such a tensor is read.
     transposed: files have [out, in], we have [in, out].
+    grouped: sizes of the parts of which the matrix is made, one below the other,
+      for one of the groups that their rows are together in in the file; ():
+      it lies there as it is.
     run: of its layers, see `stacks`; None if it is of the model.
     place: of its layers in each period of the run.
   """
@@ -45,6 +50,7 @@ class Tensor:
   hf: str
   gguf: str | None
   transposed: bool = False
+  grouped: tuple[int, ...] = ()
   run: Run | None = None
   place: int = 0
 
@@ -134,9 +140,22 @@ def _linear_attention(
 ) -> Iterator[Tensor]:
   del layer
   hf, gguf = 'linear_attn', architectures.tensors(config.family)
+  names, keys = _names(config), config.linear_key_dim
+  heads = config.linear_value_heads // config.linear_key_heads
+  values = heads * config.linear_value_dim
+  # Rows of one head of keys.
+  groups = {
+      'in_qkv': (keys, keys, values),
+      'in_z': (values,),
+      'in_b': (heads,),
+      'in_a': (heads,),
+  }
+  uses = collections.Counter(names[ours] for ours in groups)
   for name in ('qkv', 'z', 'b', 'a'):
     ours = f'in_{name}'
-    yield _kernel('attention', ours, f'{hf}.in_proj_{name}', gguf[ours])
+    row = _kernel('attention', ours, names[ours], gguf[ours])
+    parts = groups[ours] if uses[names[ours]] > 1 else ()
+    yield dataclasses.replace(row, grouped=parts)
   yield _kernel('attention', 'out', f'{hf}.out_proj', gguf['out'])
   conv = ('attention', 'conv')
   yield _vector(conv, f'{hf}.conv1d.weight', f'{gguf["conv"]}.weight')
@@ -160,6 +179,14 @@ _MIXERS: dict[str, Callable[[TransformerConfig, Layer], Iterator[Tensor]]] = {
 }
 
 
+def _shared_expert(config: TransformerConfig) -> Iterator[Tensor]:
+  hf = 'mlp.shared_expert'
+  yield _kernel('mlp', 'shared_gate', f'{hf}_gate', None)
+  for name in ('gate', 'up', 'down'):
+    leaf = (name, 'kernel')
+    yield _kernel('mlp', 'shared', f'{hf}.{name}_proj', None, leaf=leaf)
+
+
 def _mlp(config: TransformerConfig) -> Iterator[Tensor]:
   names, gguf = _names(config), architectures.tensors(config.family)
   if config.num_experts:
@@ -167,6 +194,8 @@ def _mlp(config: TransformerConfig) -> Iterator[Tensor]:
     if config.mlp_bias:
       router = ('mlp', 'router', 'bias')
       yield _vector(router, f'{names["router"]}.bias', f'{gguf["router"]}.bias')
+  if config.shared_expert_size:
+    yield from _shared_expert(config)
   if config.glu_limit is not None:
     # All experts in one tensor, which lies as ours.
     for name in ('gate_up', 'down'):
@@ -349,6 +378,8 @@ def assemble(
   params = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), expected)
   for name, held in stored.items():
     whole = read(name)
+    order = file_order([piece.tensor for piece in held], held[-1].rows.stop)
+    whole = whole if order is None else whole[order]
     for piece in held:
       value = whole[piece.rows]
       value = value.T if piece.tensor.transposed else value
@@ -371,8 +402,27 @@ def disassemble(
     leaves = tuple(at(params, piece.tensor.path) for piece in held)
     tensor, place, *_ = held[0]
     kind = np.dtype(dtype or leaves[0].dtype)
-    entries.append(Entry(name, leaves, place, tensor.transposed, kind))
+    order = file_order([piece.tensor for piece in held], held[-1].rows.stop)
+    entries.append(Entry(name, leaves, place, tensor.transposed, kind, order))
   return entries
+
+
+def file_order(tensors: Sequence[Tensor], rows: int) -> np.ndarray | None:
+  """Numbers of the rows of a file's tensor in the order of ours.
+
+  Args:
+    tensors: the rows of the table that it holds.
+    rows: of the file's tensor.
+
+  Returns:
+    `[rows]` int; None if it holds ours one below the other.
+  """
+  parts = [size for tensor in tensors for size in tensor.grouped]
+  if not parts:
+    return None
+  groups = np.arange(rows).reshape(-1, sum(parts))
+  split = np.split(groups, np.cumsum(parts)[:-1], axis=1)
+  return np.concatenate([part.ravel() for part in split])
 
 
 def check_names(expected: set[str], present: set[str], source: str) -> None:

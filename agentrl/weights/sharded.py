@@ -57,11 +57,13 @@ def load_on_devices(
 
     def load_leaf(path, shape, sharding):
       each = parts[tuple(key.key for key in path)]
-      [_, piece], *_ = each
+      [name, piece], *_ = each
       # The leaf stacks all layers and experts.
       slices = np.empty(shape.shape[: len(piece.place)], object)
       slices.ravel()[:] = [stored[name].slices() for name, _ in each]
-      read = functools.partial(_read, piece, shape, slices)
+      tensors = [other.tensor for other in held[name]]
+      order = names.file_order(tensors, held[name][-1].rows.stop)
+      read = functools.partial(_read, piece, shape, slices, order=order)
       return sharding_lib.shard(read, shape.shape, sharding)
 
     params = jax.tree_util.tree_map_with_path(load_leaf, shapes, shardings)
@@ -69,7 +71,11 @@ def load_on_devices(
 
 
 def _read(
-    piece: Piece, leaf: jax.ShapeDtypeStruct, slices: np.ndarray, index: Index
+    piece: Piece,
+    leaf: jax.ShapeDtypeStruct,
+    slices: np.ndarray,
+    index: Index,
+    order: np.ndarray | None = None,
 ) -> np.ndarray:
   """The slice `index` of a leaf, read from the tensors that it stacks.
 
@@ -78,6 +84,7 @@ def _read(
     leaf: shape and type of the leaf.
     slices: the files' tensors, `[L]` or `[L, E]`; `[]` for one that is whole.
     index: of the leaf.
+    order: of the tensors' rows, see `names.file_order`.
   """
   size = tuple(
       len(range(*part.indices(n)))
@@ -89,7 +96,11 @@ def _read(
   transposed = piece.tensor.transposed
   first, *others = rest[::-1] if transposed else rest
   begin, end, _ = first.indices(piece.shape[0])
-  where = (slice(piece.start + begin, piece.start + end), *others)
+  wanted = slice(piece.start + begin, piece.start + end)
+  # Files give no rows that lie apart.
+  where = (wanted if order is None else slice(None), *others)
   for row, source in zip(rows, np.ravel(slices[lead]), strict=True):
-    row[...] = source[where].T if transposed else source[where]
+    value = source[where]
+    value = value if order is None else value[order[wanted]]
+    row[...] = value.T if transposed else value
   return out

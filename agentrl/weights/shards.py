@@ -38,6 +38,8 @@ class Entry:
     index: its place in stacked parameters; (): all of them.
     transposed: files have `[out, in]`, the parameter `[in, out]`.
     dtype: in the file.
+    order: places in the file of the rows of all leaves, one behind the other;
+      None: they lie so.
   """
 
   name: str
@@ -45,6 +47,7 @@ class Entry:
   index: tuple[int, ...]
   transposed: bool
   dtype: np.dtype
+  order: np.ndarray | None = None
 
   @property
   def shape(self) -> tuple[int, ...]:
@@ -60,7 +63,14 @@ class Entry:
   def fetch(self) -> np.ndarray:
     """The tensor as the file has it, contiguous and on the host."""
     parts = [self._fetch(leaf) for leaf in self.leaves]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+    if len(parts) == 1:
+      return parts[0]
+    whole = np.concatenate(parts)
+    if self.order is None:
+      return whole
+    out = np.empty_like(whole)
+    out[self.order] = whole
+    return out
 
   def _fetch(self, leaf: Any) -> np.ndarray:
     if _on_host(leaf):

@@ -108,6 +108,7 @@ KINDS = {
     'qwen3_5_text': QWEN3_5,
     'lfm2': LFM2,
     'gemma4_text': tiny.GEMMA4,
+    'qwen3_next': tiny.QWEN3_NEXT,
 }
 ARCHITECTURES = {
     'olmo3': 'Olmo3ForCausalLM',
@@ -118,6 +119,7 @@ ARCHITECTURES = {
     'qwen3_5_text': 'Qwen3_5ForCausalLM',
     'lfm2': 'Lfm2ForCausalLM',
     'gemma4_text': 'Gemma4ForCausalLM',
+    'qwen3_next': 'Qwen3NextForCausalLM',
     'gemma3_text': 'Gemma3ForCausalLM',
     'qwen3_moe': 'Qwen3MoeForCausalLM',
     'qwen2': 'Qwen2ForCausalLM',
@@ -134,10 +136,20 @@ NAMES = {
     'lfm2': 'model.layers.2.conv.out_proj.weight',
     'gemma4_text': 'model.layers.5.self_attn.q_proj.weight',
     'qwen3_5_text': 'model.layers.2.linear_attn.in_proj_qkv.weight',
+    'qwen3_next': 'model.layers.2.linear_attn.in_proj_qkvz.weight',
     'gemma3_text': 'model.layers.2.post_feedforward_layernorm.weight',
     'qwen3_moe': 'model.layers.1.mlp.experts.3.down_proj.weight',
     'qwen2': 'model.layers.1.self_attn.k_proj.bias',
 }
+
+
+def _by_heads(attention, i):
+  """Rows of queries, keys, values and gates of each of the two heads of keys."""
+  qkv, z = (attention[x]['kernel'][i].T for x in ('in_qkv', 'in_z'))
+  sizes = [tiny.LINEAR['linear_key_heads'] * tiny.LINEAR['linear_key_dim']] * 2
+  parts = [*np.split(qkv, np.cumsum(sizes)), z]
+  halves = [np.split(part, 2) for part in parts]
+  return np.concatenate([half[head] for head in range(2) for half in halves])
 
 
 def find(params, name):
@@ -163,6 +175,7 @@ def find(params, name):
               0
           ].T
       ),
+      'qwen3_next': lambda: _by_heads(layers['block_0_of_2']['attention'], 1),
       'gemma3_text': lambda: layers['mlp_post_norm']['scale'][2],
       'qwen3_moe': lambda: layers['mlp']['experts_down'][1, 3].T,
       'qwen2': lambda: layers['attention']['k']['bias'][1],
@@ -202,7 +215,7 @@ def score(config, params, ids):
             pytest.param(name, marks=pytest.mark.slow)
             for name in (
                 *('qwen2', 'olmo3', 'glm4', 'ministral3', 'granite', 'gpt_oss'),
-                'lfm2',
+                *('lfm2', 'qwen3_next'),
             )
         ),
     ],

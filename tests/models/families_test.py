@@ -325,6 +325,36 @@ def test_the_text_part_of_gemma_4_is_read(tmp_path):
   check_logits(theirs, config, params)
 
 
+def test_the_text_part_of_gemma_4_unified_is_read(tmp_path):
+  torch = pytest.importorskip('torch')
+  transformers = pytest.importorskip('transformers')
+  text = hugging_face.make('gemma4_unified_text 1', pad_token_id=0).config
+  torch.manual_seed(0)
+  theirs = transformers.Gemma4UnifiedForConditionalGeneration(
+      transformers.Gemma4UnifiedConfig(
+          text_config=text.to_dict(),
+          vision_config=dict(
+              patch_size=2,
+              pooling_kernel_size=1,
+              mm_embed_dim=text.hidden_size,
+              mm_posemb_size=4,
+              output_proj_dims=text.hidden_size,
+          ),
+          audio_config=dict(audio_embed_dim=8),
+          image_token_id=60,
+          tie_word_embeddings=text.tie_word_embeddings,
+      )
+  )
+  hugging_face.randomise(theirs)
+  theirs.save_pretrained(tmp_path)
+  saved = safetensors.numpy.load_file(tmp_path / 'model.safetensors')
+  for part in ('vision_embedder', 'embed_vision', 'embed_audio'):
+    assert any(name.startswith(f'model.{part}.') for name in saved)
+  config, params = hf.load(tmp_path)
+  assert config.family == 'gemma4_unified_text'
+  check_logits(theirs, config, params)
+
+
 def test_transformers_runs_an_exported_gemma_without_sliding_layers(tmp_path):
   theirs = hugging_face.make('gemma3, untied')
   theirs.save_pretrained(tmp_path / 'a')

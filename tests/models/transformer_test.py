@@ -381,12 +381,16 @@ PUBLISHED = {  # parameters, as the hub and llama.cpp count them
     'qwen3-14b': 14_768_307_200,
     'qwen3-32b': 32_762_123_264,
     'qwen3-30b-a3b': 30_532_122_624,
+    # Those of transformers.
+    'qwen3.5-35b-a3b': 34_660_610_688,
+    'qwen3-next-80b-a3b': 79_674_391_296,
     'gemma3-1b': 999_885_952,
     'gemma3-4b': 3_880_263_168,
     'gemma3-12b': 11_766_034_176,
     # Those of transformers, and a number of each layer that it does not count.
     'gemma4-e2b': 4_628_569_344 + 35,
     'gemma4-e4b': 7_463_013_376 + 42,
+    'gemma4-12b': 11_907_350_272 + 48,
     'gemma4-31b': 30_697_345_280 + 60,
 }
 

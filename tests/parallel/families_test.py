@@ -34,6 +34,7 @@ CONFIGS = {
         sliding_window=5,
         rope_local_theta=100.0,
         tie_embeddings=False,
+        shared_expert_size=12,
         **tiny.EXPERTS,
     ),
     'OLMo, GLM, Granite, Ministral': dataclasses.replace(

@@ -205,6 +205,15 @@ def test_experts_have_no_adapter():
     )
 
 
+def test_layers_with_experts_have_adapters_of_what_mixes_tokens():
+  config = dataclasses.replace(CONFIG, **tiny.QWEN3_NEXT)
+  lora = Lora(rank=2, targets=('q', 'o', 'in_qkv', 'out'))
+  adapters.check_targets(config, lora)
+  message = "'v', 'o', 'in_qkv', 'in_z', 'out'"
+  with pytest.raises(ConfigError, match=message):
+    adapters.check_targets(config, Lora(rank=2, targets=('q', 'up')))
+
+
 def test_a_target_of_other_layers_is_refused():
   with pytest.raises(ConfigError, match='no projections in_z'):
     adapters.attach(

@@ -215,6 +215,33 @@ PUBLISHED = {
             use_double_wide_mlp=False,
         ),
     ),
+    'gemma4-12b': dict(
+        model_type='gemma4_unified',
+        text_config=dict(
+            attention_k_eq_v=True,
+            final_logit_softcapping=30.0,
+            global_head_dim=512,
+            head_dim=256,
+            hidden_size=3840,
+            hidden_size_per_layer_input=0,
+            intermediate_size=15360,
+            layer_types=([SLIDING] * 5 + [FULL]) * 8,
+            max_position_embeddings=262144,
+            model_type='gemma4_unified_text',
+            num_attention_heads=16,
+            num_global_key_value_heads=1,
+            num_hidden_layers=48,
+            num_key_value_heads=8,
+            num_kv_shared_layers=0,
+            rms_norm_eps=1e-6,
+            rope_parameters=_GEMMA4_ROPE,
+            sliding_window=1024,
+            tie_word_embeddings=True,
+            use_double_wide_mlp=False,
+            vocab_size=262144,
+            vocab_size_per_layer_input=262144,
+        ),
+    ),
     'gemma4-31b': dict(
         model_type='gemma4',
         tie_word_embeddings=True,
@@ -373,6 +400,74 @@ PUBLISHED = {
             tie_word_embeddings=True,
             vocab_size=248320,
         ),
+    ),
+    'qwen3.5-35b-a3b': dict(
+        model_type='qwen3_5_moe',
+        tie_word_embeddings=False,
+        text_config=dict(
+            model_type='qwen3_5_moe_text',
+            attention_bias=False,
+            attn_output_gate=True,
+            full_attention_interval=4,
+            head_dim=256,
+            hidden_act='silu',
+            hidden_size=2048,
+            linear_conv_kernel_dim=4,
+            linear_key_head_dim=128,
+            linear_num_key_heads=16,
+            linear_num_value_heads=32,
+            linear_value_head_dim=128,
+            mamba_ssm_dtype='float32',
+            max_position_embeddings=262144,
+            moe_intermediate_size=512,
+            mtp_num_hidden_layers=1,
+            num_attention_heads=16,
+            num_experts=256,
+            num_experts_per_tok=8,
+            num_hidden_layers=40,
+            num_key_value_heads=2,
+            rms_norm_eps=1e-6,
+            rope_parameters=dict(
+                mrope_interleaved=True,
+                mrope_section=[11, 11, 10],
+                partial_rotary_factor=0.25,
+                rope_theta=10000000,
+                rope_type='default',
+            ),
+            shared_expert_intermediate_size=512,
+            tie_word_embeddings=False,
+            vocab_size=248320,
+        ),
+    ),
+    'qwen3-next-80b-a3b': dict(
+        model_type='qwen3_next',
+        decoder_sparse_step=1,
+        full_attention_interval=4,
+        head_dim=256,
+        hidden_act='silu',
+        hidden_size=2048,
+        intermediate_size=5120,
+        linear_conv_kernel_dim=4,
+        linear_key_head_dim=128,
+        linear_num_key_heads=16,
+        linear_num_value_heads=32,
+        linear_value_head_dim=128,
+        max_position_embeddings=262144,
+        mlp_only_layers=[],
+        moe_intermediate_size=512,
+        norm_topk_prob=True,
+        num_attention_heads=16,
+        num_experts=512,
+        num_experts_per_tok=10,
+        num_hidden_layers=48,
+        num_key_value_heads=2,
+        partial_rotary_factor=0.25,
+        rms_norm_eps=1e-6,
+        rope_scaling=None,
+        rope_theta=10000000,
+        shared_expert_intermediate_size=512,
+        tie_word_embeddings=False,
+        vocab_size=151936,
     ),
     'olmo3-7b': dict(
         model_type='olmo3',
@@ -635,6 +730,17 @@ def refused(name, changes, message):
             'qwen3-30b-a3b', dict(decoder_sparse_step=2), 'decoder_sparse_step'
         ),
         refused(
+            'qwen3-next-80b-a3b', dict(mlp_only_layers=[3]), r'\[3\]; only'
+        ),
+        refused(
+            'qwen3-next-80b-a3b',
+            dict(shared_expert_intermediate_size=0),
+            'shared_expert_intermediate_size of .* is 0; it must',
+        ),
+        refused(
+            'qwen3.5-35b-a3b', dict(attn_output_gate=False), 'is False; only'
+        ),
+        refused(
             'qwen3-30b-a3b',
             dict(use_sliding_window=True),
             'use_sliding_window of .* is True',
@@ -656,6 +762,20 @@ def refused(name, changes, message):
             'use_bidirectional_attention',
         ),
         refused('gemma3-1b', dict(hidden_activation='gelu'), "'gelu'; only"),
+        *(
+            refused('gemma4-12b', *case)
+            for case in (
+                (dict(enable_moe_block=True), 'enable_moe_block .* is True'),
+                (
+                    dict(hidden_size_per_layer_input=256),
+                    'hidden_size_per_layer_input .* is 256; only 0',
+                ),
+                (
+                    dict(use_bidirectional_attention='all'),
+                    "use_bidirectional_attention .* is 'all'; only None",
+                ),
+            )
+        ),
         *(
             refused('gemma4', *case)
             for case in (
@@ -808,6 +928,7 @@ def test_what_the_decoder_does_not_have_is_refused(name, changes, message):
     fields = PUBLISHED['gemma4-e2b']['text_config']
   else:
     fields = PUBLISHED.get(name) or hf_config.make(variants.get(name))
+    fields = fields.get('text_config', fields)
   with pytest.raises(WeightsError, match=message):
     parse(fields | changes)
 

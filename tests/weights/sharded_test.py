@@ -125,3 +125,68 @@ def test_matrices_that_share_a_tensor_are_split(tmp_path, family):
   change_tensors(tmp_path / 'model', lambda t: t | {name: cut})
   with pytest.raises(WeightsError, match=r'has shape \[71, 24\]; .*\[72, 24\]'):
     pretrained.load(tmp_path / 'model', place=place)
+
+
+def test_rows_of_a_head_that_lie_together_are_sorted(tmp_path):
+  config = dataclasses.replace(tiny.CONFIG, **tiny.QWEN3_NEXT)
+  params = tiny.random_params(config)
+  hf.save(tmp_path / 'model', config, params)
+  stored = safetensors.numpy.load_file(tmp_path / 'model/model.safetensors')
+  name = 'model.layers.2.linear_attn.in_proj_ba.weight'
+  attention = params['layers']['block_0_of_2']['attention']
+  # Two heads of keys, each with two of values.
+  expected = [
+      attention[f'in_{x}']['kernel'][1].T[head]
+      for pair in ((0, 1), (2, 3))
+      for x in 'ba'
+      for head in pair
+  ]
+  np.testing.assert_array_equal(stored[name], expected)
+  found, loaded = pretrained.load(tmp_path / 'model', place=place)
+  assert found == config
+  tiny.assert_trees_equal(loaded, params)
+  # A device's part.
+  shapes = names.shapes(config, np.float32)
+  held = names.pieces(config, lambda tensor: tensor.hf, shapes)[name]
+  order = names.file_order([piece.tensor for piece in held], 8)
+  index = (slice(1, 2), slice(3, 9), slice(1, 4))
+  slices = np.array([None, stored[name]], object)
+  leaf = shapes['layers']['block_0_of_2']['attention']['in_a']['kernel']
+  np.testing.assert_array_equal(
+      sharded._read(held[1], leaf, slices, index, order),
+      attention['in_a']['kernel'][index],
+  )
+
+
+def test_experts_in_one_tensor_are_split(tmp_path):
+  config = dataclasses.replace(
+      tiny.CONFIG, **tiny.QWEN3_NEXT | dict(family='qwen3_5_moe_text')
+  )
+  params = tiny.random_params(config)
+  hf.save(tmp_path / 'model', config, params)
+
+  def stack(tensors):
+    """As published: all experts of a layer, gates above what they gate."""
+    out = dict(tensors)
+    for layer in range(config.num_layers):
+      start = f'model.layers.{layer}.mlp.experts'
+      of_all = lambda part, s=start: [
+          out.pop(f'{s}.{e}.{part}_proj.weight')
+          for e in range(config.num_experts)
+      ]
+      gate, up, down = map(of_all, ('gate', 'up', 'down'))
+      out[f'{start}.gate_up_proj'] = np.concatenate([gate, up], axis=1)
+      out[f'{start}.down_proj'] = np.stack(down)
+    return out
+
+  change_tensors(tmp_path / 'model', stack)
+  for load in (hf.load, lambda path: pretrained.load(path, place=place)):
+    found, loaded = load(tmp_path / 'model')
+    assert found == config
+    tiny.assert_trees_equal(loaded, params)
+  name = 'model.layers.1.mlp.experts.gate_up_proj'
+  change_tensors(
+      tmp_path / 'model', lambda t: t | {name: t[name][:, 1:].copy()}
+  )
+  with pytest.raises(WeightsError, match=r'gate_up_proj.* has shape \[4, 15,'):
+    hf.load(tmp_path / 'model')
