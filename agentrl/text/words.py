@@ -88,7 +88,7 @@ WAYS: Mapping[str, Words] = {
     # Llama 3 has words that no chain of merges reaches; so have SmolLM3 and
     # others with its vocabulary, whose name here is the fourth.
     **dict.fromkeys(
-        ('llama-bpe', 'llama3', 'llama-v3', 'smaug-bpe', 'pixtral'),
+        ('llama-bpe', 'llama3', 'llama-v3', 'smaug-bpe', 'pixtral', 'lfm2'),
         _LLAMA3._replace(whole=True),
     ),
     'dbrx': _LLAMA3,  # OLMo 2 and 3, Phi-4, Granite 4

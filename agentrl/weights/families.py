@@ -610,14 +610,14 @@ FAMILIES: Mapping[str, Family] = {
     'gemma4_text': dataclasses.replace(
         _GEMMA4,
         architecture='Gemma4ForCausalLM',
-        defaults=_GEMMA4.defaults
-        | dict(
+        defaults=dict(
+            _GEMMA4.defaults,
             max_position_embeddings=131072,
             sliding_window=512,
             vocab_size_per_layer_input=262144,
             hidden_size_per_layer_input=256,
         ),
-        fields=_GEMMA4.fields | {'hidden_size_per_layer_input': 'layer_inputs'},
+        fields=dict(_GEMMA4.fields, hidden_size_per_layer_input='layer_inputs'),
         written={'enable_moe_block': False},
     ),
     'gemma4_unified_text': _GEMMA4,

@@ -166,10 +166,12 @@ def _linear_attention(
 
 
 def _convolution(config: TransformerConfig, layer: Layer) -> Iterator[Tensor]:
-  del config, layer
-  yield _kernel('attention', 'in_bcx', 'conv.in_proj', None)
-  yield _vector(('attention', 'conv'), 'conv.conv.weight', None)
-  yield _kernel('attention', 'out', 'conv.out_proj', None)
+  del layer
+  gguf = architectures.tensors(config.family)
+  yield _kernel('attention', 'in_bcx', 'conv.in_proj', gguf['in_bcx'])
+  conv = ('attention', 'conv')
+  yield _vector(conv, 'conv.conv.weight', f'{gguf["conv"]}.weight')
+  yield _kernel('attention', 'out', 'conv.out_proj', gguf['out'])
 
 
 _MIXERS: dict[str, Callable[[TransformerConfig, Layer], Iterator[Tensor]]] = {
@@ -256,9 +258,6 @@ _TOKEN_INPUTS = (
 )
 EMBED = Tensor(('embed',), 'model.embed_tokens.weight', 'token_embd.weight')
 LM_HEAD = Tensor(('lm_head',), 'lm_head.weight', 'output.weight', True)
-FINAL_NORM = Tensor(
-    ('final_norm', 'scale'), 'model.{name}.weight', 'output_norm.weight'
-)
 
 
 def table(config: TransformerConfig) -> tuple[Tensor, ...]:
@@ -275,12 +274,16 @@ def table(config: TransformerConfig) -> tuple[Tensor, ...]:
       layers += [row.of_layers(run, place) for row in rows]
   inputs = _TOKEN_INPUTS if config.layer_inputs else ()
   head = () if config.tie_embeddings else (LM_HEAD,)
-  final = FINAL_NORM.hf.format(name=_names(config)['final_norm'])
+  final = Tensor(
+      ('final_norm', 'scale'),
+      hf=f'model.{_names(config)["final_norm"]}.weight',
+      gguf=f'{architectures.tensors(config.family)["final_norm"]}.weight',
+  )
   return (
       EMBED,
       *inputs,
       *layers,
-      dataclasses.replace(FINAL_NORM, hf=final),
+      final,
       *head,
   )
 

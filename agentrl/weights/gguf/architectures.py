@@ -81,6 +81,8 @@ class Architecture:
     unrotated_every: every n-th layer is not rotated; 0: all are.
     attends_every: all layers but every n-th are of linear attention, unless the
       file has another n; 0: none is.
+    convolutions: whether layers without heads of keys are convolutions; the file
+      then has their number layer by layer.
     unread: fields that do nothing to a text, though other architectures have them
       for something.
     yarn: fields of the yarn scaling that the files do not record.
@@ -99,6 +101,7 @@ class Architecture:
   full_every: int | None = None
   unrotated_every: int = 0
   attends_every: int = 0
+  convolutions: bool = False
   unread: tuple[str, ...] = ()
   yarn: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   scaled_by_width: int | None = None
@@ -129,6 +132,9 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         attends_every=4,
         # Positions of images; those of a text are the same in each section.
         unread=('rope.dimension_sections', EXTRA_LAYERS),
+    ),
+    'lfm2': Architecture(
+        'lfm2', fields={'shortconv.l_cache': 'conv_kernel'}, convolutions=True
     ),
     'smollm3': Architecture('smollm3', paired=True, unrotated_every=4),
     'granite': Architecture(
@@ -183,6 +189,8 @@ _TENSORS = {
     'a_log': 'ssm_a',
     'dt_bias': 'ssm_dt',
     'norm': 'ssm_norm',
+    'in_bcx': 'shortconv.in_proj',
+    'final_norm': 'output_norm',  # of the model
 }
 _ONE_GATE_UP = dict.fromkeys(('gate', 'up'), 'ffn_up')
 _NORM_BEHIND = {'mlp_norm': 'post_attention_norm'}
@@ -191,6 +199,11 @@ _OWN: Mapping[str, Mapping[str, str]] = {
     'seed_oss': _NORM_BEHIND,
     'gpt_oss': _NORM_BEHIND,
     'qwen3_5_text': _NORM_BEHIND,
+    'lfm2': {
+        'conv': 'shortconv.conv',
+        'out': 'shortconv.out_proj',
+        'final_norm': 'token_embd_norm',
+    },
     'glm4': _ONE_GATE_UP,
     'phi3': dict.fromkeys('qkv', 'attn_qkv') | _ONE_GATE_UP,
 }

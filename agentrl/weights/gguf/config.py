@@ -13,7 +13,13 @@ import gguf
 
 from agentrl.errors import WeightsError
 from agentrl.models import rotary
-from agentrl.models.config import FULL, LINEAR, SLIDING, TransformerConfig
+from agentrl.models.config import (
+    CONV,
+    FULL,
+    LINEAR,
+    SLIDING,
+    TransformerConfig,
+)
 from agentrl.weights import bounds, families, hf_rope, names
 from agentrl.weights.gguf import architectures, metadata, rope
 from agentrl.weights.gguf.architectures import (
@@ -26,6 +32,7 @@ from agentrl.weights.gguf.architectures import (
 from agentrl.weights.gguf.metadata import Metadata
 
 _SIZE, _VALUES = 'attention.key_length', 'attention.value_length'
+_KEYS = 'attention.head_count_kv'
 _PATTERN = 'attention.sliding_window_pattern'
 _INNER, _INTERVAL = 'ssm.inner_size', 'full_attention_interval'
 
@@ -94,6 +101,7 @@ def _config(
   values |= _biases(data, values)
   values |= _layers(data, traits, values['num_layers'])
   values |= _linear_layers(data, traits, values)
+  values |= _convolutions(data, traits, values['num_layers'])
   values |= rope.parse(data, traits, values)
   _check_neutral(data, traits, family, values['rope_scaling'])
   bounds.check_experts(
@@ -117,9 +125,7 @@ def _heads(
     )
   found = {
       'head_dim': size,
-      'num_kv_heads': data.checked(
-          'attention.head_count_kv', 'num_kv_heads', heads
-      ),
+      'num_kv_heads': _key_heads(data, traits, heads),
   }
   rotated = data.fields.get('rope.dimension_count', size)
   if rotated != size:
@@ -141,6 +147,38 @@ def _heads(
     by_width = values['num_layers'] == traits.scaled_by_width
     found['query_pre_attn_scalar'] = width / heads if by_width else size
   return found
+
+
+def _key_heads(data: Metadata, traits: Architecture, heads: int) -> int:
+  """Heads of keys and values, of the layers that have some."""
+  each = data.fields.get(_KEYS, heads)
+  if not traits.convolutions or not isinstance(each, list):
+    return data.checked(_KEYS, 'num_kv_heads', heads)
+  some = {x for x in each if x != 0}
+  if len(some) != 1:
+    raise WeightsError(
+        f'{data.place(_KEYS)} is {data.short(_KEYS)}; only one number of all'
+        ' layers of attention, and 0 of convolutions, is supported.'
+    )
+  [found] = some
+  bounds.check('num_kv_heads', found, data.place(_KEYS))
+  return found
+
+
+def _convolutions(
+    data: Metadata, traits: Architecture, count: int
+) -> dict[str, Any]:
+  """The fields of layers of which some are convolutions."""
+  each = data.fields.get(_KEYS)
+  if not traits.convolutions:
+    return {}
+  if not isinstance(each, list) or len(each) != count:
+    raise WeightsError(
+        f'{data.place(_KEYS)} is {data.short(_KEYS)}; it must be one number for'
+        f' each of {count} layers.'
+    )
+  kinds = [FULL if x else CONV for x in each]
+  return dict(layer_types=kinds) | ({} if 0 in each else {'conv_kernel': 0})
 
 
 def _embeddings(data: Metadata) -> dict[str, Any]:

@@ -35,6 +35,8 @@ _REGROUPED = {
     'ssm_dt': (0, False, False),
     'ssm_out': (1, False, True),
 }
+# Stored without their axis of length 1.
+_CONVOLUTIONS = ('.ssm_conv1d.weight', '.shortconv.conv.weight')
 _GATE, _UP, _BOTH = (f'.ffn_{name}_exps.' for name in ('gate', 'up', 'gate_up'))
 
 
@@ -95,7 +97,7 @@ class Tensors:
           f' have the shapes {" and ".join(map(str, shapes))}; they must have'
           ' one.'
       )
-    if name.endswith('.ssm_conv1d.weight') and len(shape) == 2:
+    if name.endswith(_CONVOLUTIONS) and len(shape) == 2:
       return [shape[0], 1, shape[1]]
     if '_exps.' not in name or len(shape) < 2:
       return shape
@@ -126,7 +128,7 @@ class Tensors:
       return _unpair(value, self._heads[module])
     if LINEAR in self._config.mixers and module in _REGROUPED:
       value = self._regroup(value, module)
-    if part == 'ssm_conv1d.weight':
+    if name.endswith(_CONVOLUTIONS):
       return value[:, None]
     if part == 'ssm_a':
       return self._decay(value, name)

@@ -103,10 +103,12 @@ def _metadata(config, name):
       'block_count': config.num_hidden_layers,
       'context_length': config.max_position_embeddings,
       'embedding_length': config.hidden_size,
-      'feed_forward_length': config.intermediate_size,
+      'feed_forward_length': _inner_size(config),
       'attention.head_count': config.num_attention_heads,
       'attention.head_count_kv': config.num_key_value_heads,
-      'attention.layer_norm_rms_epsilon': config.rms_norm_eps,
+      'attention.layer_norm_rms_epsilon': (
+          getattr(config, 'norm_eps', None) or config.rms_norm_eps
+      ),
       'rope.freq_base': float(rope['rope_theta']),
       'vocab_size': config.vocab_size,
   }
@@ -194,7 +196,25 @@ def _qwen35(config, rope):
   }
 
 
+def _inner_size(config):
+  """That of LFM2's MLPs is computed of the one that the file of a model has."""
+  if not getattr(config, 'block_auto_adjust_ff_dim', False):
+    return config.intermediate_size
+  size = int(
+      config.block_ffn_dim_multiplier * (2 * config.intermediate_size // 3)
+  )
+  unit = config.block_multiple_of
+  return unit * ((size + unit - 1) // unit)
+
+
 _OWN = {
+    'lfm2': lambda config, rope: {
+        'shortconv.l_cache': config.conv_L_cache,
+        'attention.head_count_kv': [
+            config.num_key_value_heads if kind == 'full_attention' else 0
+            for kind in config.layer_types
+        ],
+    },
     'qwen3_5_text': _qwen35,
     'ministral3': lambda config, rope: {
         'rope.scaling.yarn_log_multiplier': rope['mscale_all_dim'],
@@ -305,6 +325,8 @@ def _tensors(model, name):
       value = pair(value, config.num_key_value_heads)
     elif '.linear_attn.' in theirs:
       theirs, value = _linear(theirs, value, config)
+    elif '.conv.conv.' in theirs:
+      value = value[:, 0]
     elif name in ('gemma3', 'qwen35') and theirs.endswith('norm.weight'):
       value = value + 1
     if name == 'gpt-oss' and 'sinks' in theirs:

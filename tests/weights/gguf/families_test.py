@@ -82,6 +82,12 @@ CASES = {
         ),
         {},
     ),
+    'lfm2': ('lfm2 1', dict(rope_parameters=_PLAIN), {}),
+    'lfm2, another inner size': (
+        'lfm2 2',
+        dict(rope_parameters=_PLAIN, block_auto_adjust_ff_dim=True),
+        {},
+    ),
     'smollm3': (
         'smollm3',
         dict(no_rope_layer_interval=4, num_hidden_layers=5),
@@ -259,6 +265,7 @@ READ_BY_TRANSFORMERS = {
     'qwen3': ('qwen3', dict(head_dim=128)),
     'qwen3moe': ('qwen3_moe', dict(moe_intermediate_size=768)),
     'qwen35': CASES['qwen3_5_text'][:2],
+    'lfm2': CASES['lfm2'][:2],
     'gemma3': (
         'gemma3',
         dict(
@@ -383,6 +390,16 @@ REFUSED = {
         'ministral3',
         {'rope.scaling.original_context_length': 2**31},
         'original_context_length .* is 2147483648; it must be a whole number',
+    ),
+    'heads of keys of another number': (
+        'lfm2',
+        {'attention.head_count_kv': [2, 1, 0, 0]},
+        'head_count_kv of .*; only one number of all layers of attention',
+    ),
+    'heads of keys of too few layers': (
+        'lfm2',
+        {'attention.head_count_kv': [2, 0]},
+        'head_count_kv of .*; it must be one number for each of . layers',
     ),
     'heads of no size': (
         'qwen3_5_text',
