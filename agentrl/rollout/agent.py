@@ -107,7 +107,7 @@ class Agent(BaseAgent[Policy, Completion]):
 
   def read(self, completion_ids: Sequence[int]) -> Reading:
     """Decodes a completion and looks for its action, which no thought holds."""
-    return self.read_text(self._chat.tokenizer.decode(completion_ids))
+    return self.read_text(self._chat.read(completion_ids))
 
   def completion_ids(self, text: str, *, ended: bool = True) -> list[int]:
     """Ids of a recorded completion; without its end token when it was cut."""

@@ -9,8 +9,8 @@ probed when a `ChatFormat` is made: what follows a generation prompt has to be
     lead + completion + head + observation + tail
 
 with a `head` (its end token first, but for blanks) and a `tail` that no probe
-changes, and a `lead` of blanks (Llama 2's; the policy writes them itself). Else
-the template is refused; only Qwen3's is replaced, by one of ours.
+changes, and a `lead` that the policy writes itself: blanks (Llama 2's) or the channel of
+a message (our harmony's). Else the template is refused; only Qwen3's is replaced, by one of ours.
 
 Equal texts are not equal ids: encode(a + b) need not be encode(a) + encode(b),
 since a tokenizer may mark the first word of a text, or join the end of a header
@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 from absl import logging
 
 from agentrl.errors import ChatTemplateError
-from agentrl.text import template as template_lib
+from agentrl.text import harmony, template as template_lib
 from agentrl.text.tokenizer import Tokenizer
 from agentrl.types import Message
 
@@ -44,6 +44,7 @@ TEMPLATES = {
     'chatml': template_lib.CHATML,
     'qwen3': template_lib.QWEN3,
     'qwen3_no_think': template_lib.QWEN3_NO_THINK,
+    'harmony': template_lib.HARMONY,
     'harmony_no_think': template_lib.HARMONY_NO_THINK,
 }
 
@@ -52,8 +53,6 @@ _Piece = tuple[str, bool]
 
 # Roles of messages whose frames are kept.
 _FRAMES = 64
-
-_CHANNEL = '<|channel|>'  # a token of gpt-oss's vocabulary
 
 # Contents that templates have changed: blanks (trimmed), reasoning (removed), JSON
 # (parsed), empty text.
@@ -126,8 +125,8 @@ class ChatFormat:
     self.tokenizer = tokenizer
     self._date = datetime.date.fromisoformat(date) if date else None
     self._tools = tuple(tools)
-    harmony = tokenizer.token_to_id(_CHANNEL) is not None
-    self._other = 'harmony_no_think' if harmony else 'chatml'
+    has_channels = tokenizer.token_to_id(harmony.CHANNEL) is not None
+    self._other = 'harmony_no_think' if has_channels else 'chatml'
     self._way_out = f'; template={self._other!r} renders append-only.'
     self.call: CallSyntax | None = None
     own = tokenizer.chat_template
@@ -186,7 +185,11 @@ class ChatFormat:
     self._trail, self._end, self.end_id = self._finds_end(head)
     self._head = head.removeprefix(self._trail)
     self._header = self._finds_header()
-    self.stop_ids = tuple(dict.fromkeys((self.end_id, *self.tokenizer.eos_ids)))
+    ends = (self.end_id, *self.tokenizer.eos_ids)
+    if self._has_channels:
+      call = self.tokenizer.token_to_id(harmony.CALL)
+      ends += () if call is None else (call,)
+    self.stop_ids = tuple(dict.fromkeys(ends))
     self._prove()
 
   def _compile(self, source: str) -> template_lib.Renderer:
@@ -322,6 +325,8 @@ class ChatFormat:
       ended: True if its end token follows.
     """
     pieces = [(self._lead + self._trim('assistant', text), False)]
+    if self._has_channels:
+      pieces = [(self._lead, True), (text, False)]
     if ended:
       pieces.append((self._trail + self._end, True))
     # In context: a tokenizer may mark the first word of a text, which this is not.
@@ -332,6 +337,17 @@ class ChatFormat:
     # A token of the whole would reach into the header, such as two line ends.
     # The policy cannot sample it: the header is there before it begins.
     return self._encode_inside(*pieces)
+
+  def read(self, ids: Sequence[int]) -> str:
+    """The text of a completion, its reasoning in `<think>` tags."""
+    if not self._has_channels:
+      return self.tokenizer.decode(ids)
+    return harmony.read(self.tokenizer.decode(ids, skip_special=False))
+
+  @property
+  def _has_channels(self) -> bool:
+    """True if the policy writes messages of several channels."""
+    return self._lead.startswith(harmony.CHANNEL)
 
   def _trim(self, role: str, content: str) -> str:
     return content.strip() if self._trims[role] else content
@@ -419,7 +435,9 @@ class ChatFormat:
           f' after it exactly once and in order{self._way_out}'
       )
     lead = before.removeprefix(self._render(history))
-    return ('' if lead.strip() else lead), head, tail
+    # Others that add a channel end a message by another token than was sampled.
+    kept = not lead.strip() or self.source == template_lib.HARMONY
+    return (lead if kept else ''), head, tail
 
   def _finds_end(self, head: str) -> tuple[str, str, int]:
     """The blanks between a completion and its end token, that token and its id.

@@ -206,15 +206,57 @@ HARMONY = (
 )
 
 
-def test_gpt_oss_s_is_refused_and_ours_takes_its_place():
-  tok = tokenizer_lib.train_bpe(
+@pytest.fixture(scope='module')
+def harmony_tok():
+  return tokenizer_lib.train_bpe(
       ['You see a red ball.\nAction:\ngo to the red ball\n'] * 30,
       vocab_size=340,
       specials=(
           *(tokenizer_lib.START, tokenizer_lib.END, tokenizer_lib.PAD),
           *('<|start|>', '<|message|>', '<|channel|>', '<|end|>', '<|return|>'),
+          '<|call|>',
       ),
   )
+
+
+def test_harmony_keeps_what_the_policy_thought(harmony_tok):
+  tok = harmony_tok
+  chat = with_template(tok, HARMONY, template='harmony', date='2026-12-01')
+  show = lambda ids: tok.decode(ids, skip_special=False)
+  prompt = chat.prompt([Message('system', 'Be brief.'), Message('user', 'hi')])
+  # As openai-harmony 0.0.8 renders the same conversation.
+  assert show(prompt) == (
+      '<|start|>system<|message|>You are ChatGPT, a large language model'
+      ' trained by OpenAI.\nKnowledge cutoff: 2024-06\nCurrent date:'
+      ' 2026-12-01\n\nReasoning: medium\n\n# Valid channels: analysis,'
+      ' commentary, final. Channel must be included for every message.<|end|>'
+      '<|start|>developer<|message|># Instructions\n\nBe brief.<|end|>'
+      '<|start|>user<|message|>hi<|end|><|start|>assistant'
+  )
+  final = '<|channel|>final<|message|>go<|return|>'
+  assert show(chat.completion('go')) == final
+  following = '<|start|>user<|message|>ok<|end|><|start|>assistant'
+  assert show(chat.observation('ok', ended=True)) == following
+  assert show(chat.observation('ok', ended=False)) == f'<|return|>{following}'
+  ends = {tok.id_to_token(i) for i in chat.stop_ids}
+  assert {'<|return|>', '<|call|>'} <= ends and '<|end|>' not in ends
+  thought = '<|channel|>analysis<|message|>It is red.<|end|><|start|>assistant'
+  read = lambda text: chat.read(tok.encode(text, allow_special=True))
+  assert read(final) == 'go'
+  assert read(thought + final) == '<think>\nIt is red.\n</think>\n\ngo'
+  assert read('<|channel|>analysis<|message|>It') == '<think>\nIt'
+  call = (
+      ' to=functions.f<|channel|>commentary <|constrain|>json<|message|>{}'
+      '<|call|>'
+  )
+  assert read(thought + call) == '<think>\nIt is red.\n{}\n</think>\n\n'
+  with pytest.raises(ChatTemplateError, match="'walk': it has no"):
+    tools = [{'type': 'function', 'function': {'name': 'walk'}}]
+    with_template(tok, HARMONY, template='harmony', tools=tools)
+
+
+def test_gpt_oss_s_is_refused_and_ours_takes_its_place(harmony_tok):
+  tok = harmony_tok
   with pytest.raises(ChatTemplateError, match="template='harmony_no_think'"):
     with_template(tok, HARMONY)
   chat = with_template(
