@@ -6,7 +6,7 @@ import pathlib
 import jax
 import numpy as np
 
-from agentrl.models.config import FULL, SLIDING, TransformerConfig
+from agentrl.models.config import ALL_HEADS, FULL, SLIDING, TransformerConfig
 from agentrl.text import template, tokenizer as tokenizer_lib
 from agentrl.weights import hf, names
 from tests import tiny
@@ -42,6 +42,27 @@ FAMILIES = {
         rope_theta=1e6,
         rope_local_theta=1e4,
         query_pre_attn_scalar=32,
+    ),
+    'mistral': {},
+    'granite': dict(
+        embedding_multiplier=3.0,
+        residual_multiplier=0.5,
+        attention_multiplier=0.2,
+        logits_scaling=0.5,
+    ),
+    'olmo2': dict(
+        qk_norm=ALL_HEADS,
+        pre_norms=False,
+        post_norms=True,
+        tie_embeddings=False,
+    ),
+    'phi3': dict(tie_embeddings=False),
+    'glm4': dict(
+        qkv_bias=True,
+        partial_rotary_factor=0.5,
+        rope_interleaved=True,
+        post_norms=True,
+        tie_embeddings=False,
     ),
 }
 
