@@ -72,6 +72,7 @@ def test_a_seed_draws_the_same_trials_and_each_fault_first_once_a_turn():
         (Ending(130, 'Stopped.'), True),
         (Ending(2, 'EnvError: it is down'), True),
         (Ending(2, 'usage: launch.py'), False),
+        (Ending(2, 'RuntimeWarning: of Python'), False),
         (Ending(1, 'ValueError: of nobody'), False),
         (Ending(-11, ''), False),
     ],

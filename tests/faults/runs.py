@@ -36,7 +36,8 @@ PHASES = (
     'checkpoint',
     'evaluation',
 )
-_NAMED = re.compile('[A-Z][A-Za-z]+: ')  # a line with the name of an error
+# A line with the name of an error.
+_NAMED = re.compile('[A-Z][A-Za-z]+(?<!Warning): ')
 _PORT = 31100  # of the rendezvous of several processes
 _READ_S = 5.0  # to read what a start that ended has written
 
