@@ -180,7 +180,7 @@ def together(
         ProcessLost(
             f'A library aborts process {distributed.index()} of this run: see'
             ' what it says above. JAX does so where the clock of a machine is'
-            f' set forward by more than 100 s. {again()}'
+            f' set back, or forward by more than 100 s. {again()}'
         )
     )
 

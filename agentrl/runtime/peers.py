@@ -3,8 +3,8 @@
 A collective whose process is gone mostly fails at once, and that error is told. Some
 wait on: Gloo's waiting threads may miss that a connection was closed, and NCCL does
 not look. JAX's heartbeats abort the process after 100 s, with pages of frames for a
-message; and at once where the clock of a machine is set forward by more than that.
-So each process holds a connection to process 0, which the kernel closes
+message; and at once where the clock of a machine is set back, or forward by more
+than that. So each process holds a connection to process 0, which the kernel closes
 with either of them. A machine that is gone or cut off closes nothing: its silence
 counts as the loss, see `connections`, and with `_GRACE_S` that is a minute.
 """
