@@ -98,7 +98,7 @@ class Trials:
     course = Course(run, services, moments)
     blows, problems = [], []
     for index, blow in enumerate(trial.blows):
-      rng = np.random.default_rng([trial.seed, trial.number, 2, index])
+      rng = np.random.default_rng([trial.seed, abs(trial.number), 2, index])
       hit, note = course.strike(blow, rng)
       blows.append(dataclasses.asdict(blow) | {'hit': hit, 'note': note})
     course.finish()
