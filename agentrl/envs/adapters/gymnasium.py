@@ -75,12 +75,22 @@ def _lake_map(seed: int) -> Mapping[str, Any]:
   return {'desc': frozen_lake.generate_random_map(4, seed=seed)}
 
 
+_BESIDE = {'left': (0, -1), 'down': (1, 0), 'right': (0, 1), 'up': (-1, 0)}
+
+
 def _lake(env: Any, seen: Any) -> str:
   lake = env.unwrapped
   row, column = divmod(int(seen), lake.ncol)
   lines = [[cell.decode() for cell in line] for line in lake.desc]
+
+  def cell(down: int, right: int) -> str:
+    inside = 0 <= row + down < lake.nrow and 0 <= column + right < lake.ncol
+    return lines[row + down][column + right] if inside else 'edge'
+
+  # A small policy learns what is beside it from words, from the map hardly.
+  beside = ', '.join(f'{name} {cell(*to)}' for name, to in _BESIDE.items())
   lines[row][column] = 'Y'
-  return '\n'.join(' '.join(line) for line in lines)
+  return '\n'.join([*(' '.join(line) for line in lines), beside])
 
 
 _PLACES = ('red', 'green', 'yellow', 'blue')
@@ -115,7 +125,8 @@ TOLD = {
     'FrozenLake-v1': Told(
         goal=(
             'Cross a frozen lake from S to G over F, and do not fall into H. Y'
-            ' is where you stand. Moves: left, down, right, up.'
+            ' is where you stand, the last line says what is beside you. Moves:'
+            ' left, down, right, up.'
         ),
         actions={'left': 0, 'down': 1, 'right': 2, 'up': 3},
         observe=_lake,

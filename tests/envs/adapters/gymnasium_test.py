@@ -68,6 +68,18 @@ def test_rewards_and_observations_are_those_of_gymnasium():
     assert result.observation.startswith(f'Taxi at {row} {column}.')
 
 
+@pytest.mark.parametrize('task', range(8))
+def test_what_is_said_to_be_beside_is_where_a_move_leads(task):
+  env = make('FrozenLake-v1', **STILL)
+  for text in env.reset(task, 0).splitlines()[-1].split(', '):
+    move, cell = text.split()
+    before = env.reset(task, 0)
+    result = env.step(move)
+    moved = result.observation.splitlines()[:-1] != before.splitlines()[:-1]
+    assert moved == (cell != 'edge')
+    assert result.terminated == (cell in 'HG')
+
+
 def test_a_time_limit_truncates():
   env = make('CartPole-v1', max_steps=5)
   _, result = play(env, 0)
