@@ -107,7 +107,7 @@ CASES = {
         tasks=range(2000, 2080),
         actions=('left', 'down', 'right', 'up', 'dance'),
         options={'kwargs': {'is_slippery': False}},
-        digest='05b2d74ac34f06ad',
+        digest='33aea4490ae0cfba',
     ),
     'reasoning_gym': Case(
         env_name='reasoning_gym',

@@ -166,7 +166,7 @@ def reasoning_gym() -> Digests:
 
   def asked() -> Iterator[Any]:
     for name in ('chain_sum', 'gcd', 'word_sorting'):
-      env = adapter.Questions(name, None, 1)
+      env = adapter.Questions(adapter.datasets(name=name, config=None), None, 1)
       for task_id in (0, 1, 100_000, 200_000):
         yield [name, task_id, env.reset(task_id, 0), env.expert_action()]
 

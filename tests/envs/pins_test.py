@@ -49,7 +49,7 @@ def test_task_ids_mean_what_they_meant(name):
   now = envs.get(env).data_version
   assert not differ, (
       f'{env}: task ids have another meaning ({", ".join(differ)}). Undo it; or'
-      f' bump its data_version (now {now}) in agentrl/envs/__init__.py, write'
+      f' bump its data_version (now {now}) in its EnvSpec, write'
       f' why into the table of {README.relative_to(ROOT)}, and run'
       ' python -m tests.envs.pins > tests/envs/pins.json'
   )

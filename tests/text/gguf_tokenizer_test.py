@@ -133,7 +133,10 @@ _STEPS = {
     'deepseek-r1-qwen': {'nfc'},
     'qwen35': {'nfc'},
     **dict.fromkeys(
-        ('llama-bpe', 'llama3', 'llama-v3', 'smaug-bpe', 'pixtral', 'tekken'),
+        (
+            *('llama-bpe', 'llama3', 'llama-v3', 'smaug-bpe', 'pixtral'),
+            *('lfm2', 'tekken'),
+        ),
         {'whole'},
     ),
     'dbrx': {},

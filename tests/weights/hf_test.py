@@ -175,7 +175,7 @@ def test_absent_fields_have_the_defaults_of_llama(saved):
         (
             'model_type',
             'martian',
-            "'qwen3_5'. Train a model of these.*model=URL",
+            "'qwen3_5', .*. Train a model of these.*model=URL",
         ),
         ('model_type', ['llama'], 'known: .*Train a model of these families'),
         ('attention_bias', True, r'lacks 12 tensors .*self_attn.k_proj.bias'),

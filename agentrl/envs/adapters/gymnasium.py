@@ -338,6 +338,7 @@ def _open(**options: Any) -> base.EnvFactory:
 
 SPEC = EnvSpec(
     name='gymnasium',
+    data_version=2,
     dialect=Dialect(success=lambda total: total > 0),
     words=Words(full='You act in an environment.', compact='Act.'),
     functions=(Function('act', ('{action}',)),),
