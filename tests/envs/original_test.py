@@ -1,9 +1,13 @@
-"""Our client on an unmodified server of AgentGym's TextCraft.
+"""Our client on unmodified servers of AgentGym: TextCraft's, and Weather's of its tools.
 
-    AGENTRL_TEXTCRAFT_URL=http://127.0.0.1:8000 python -m pytest -m slow \
+    AGENTRL_TEXTCRAFT_URL=http://127.0.0.1:8000 \\
+        AGENTRL_WEATHER_URL=http://127.0.0.1:8001 python -m pytest -m slow \\
         tests/envs/original_test.py
 
-It is started in AgentGym's folder agentenv-textcraft by `textcraft --port 8000`.
+They are started in AgentGym's folders agentenv-textcraft by `textcraft --port 8000`, and
+agentenv-tool by `weather --port 8001`. Weather's needs fastapi, uvicorn and geopy, with
+`PYTHONPATH=Toolusage/toolusage`; without a network its calls of weather services answer
+with their errors.
 """
 
 import asyncio
@@ -18,21 +22,26 @@ from agentrl.envs.textcraft import recipes
 from agentrl.errors import ConfigError, EnvError
 
 URL = os.environ.get('AGENTRL_TEXTCRAFT_URL')
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(URL is None, reason='needs $AGENTRL_TEXTCRAFT_URL'),
-]
+WEATHER = os.environ.get('AGENTRL_WEATHER_URL')
+pytestmark = pytest.mark.slow
+textcraft = pytest.mark.skipif(
+    URL is None, reason='needs $AGENTRL_TEXTCRAFT_URL'
+)
+weather = pytest.mark.skipif(
+    WEATHER is None, reason='needs $AGENTRL_WEATHER_URL'
+)
 
 
-def with_pool(body, env_name='textcraft'):
+def with_pool(body, env_name='textcraft', url=URL):
   async def main():
     async with aiohttp.ClientSession() as session:
-      pool = EnvPool(session, [URL], env_name=env_name, retry_s=2.0)
+      pool = EnvPool(session, [url], env_name=env_name, retry_s=2.0)
       return await body(pool)
 
   return asyncio.run(main())
 
 
+@textcraft
 def test_it_is_told_from_other_environments_and_has_no_expert():
   with_pool(lambda pool: pool.probe(0))
   with pytest.raises(ConfigError, match='has no expert .*GET /expert gave 404'):
@@ -41,6 +50,7 @@ def test_it_is_told_from_other_environments_and_has_no_expert():
     with_pool(lambda pool: pool.probe(0), env_name='babyai')
 
 
+@textcraft
 def test_a_task_of_one_recipe_is_solved_and_paid_once():
   # Ids are another order of the same goals there: look for an easy one.
   async def body(pool):
@@ -77,6 +87,7 @@ def _gettable(inputs):
   return all(x in book.items and x not in book.recipes for x in names)
 
 
+@textcraft
 def test_an_id_that_it_does_not_know_is_an_error_in_its_words():
   async def body(pool):
     async with pool.client() as env:
@@ -86,3 +97,43 @@ def test_an_id_that_it_does_not_know_is_an_error_in_its_words():
         await env.step('inventory')
 
   with_pool(body)
+
+
+@weather
+def test_a_question_about_the_weather_is_played_to_its_end():
+  calls = [
+      'get_user_current_date with Action Input: {}',
+      'get_user_current_location with Action Input: {}',
+      'what now?',
+      'finish with Action Input: {"answer": "0"}',
+  ]
+
+  async def body(pool):
+    await pool.probe(0)
+    async with pool.client() as env:
+      first = await env.reset(0)
+      results = [await env.step(call) for call in calls]
+      assert await env.reset(0) == first  # and so may the next task begin
+      return first, results
+
+  first, results = with_pool(body, 'tool_weather', WEATHER)
+  assert 'What was the average temperature in Celsius yesterday?' in first
+  date, place, refused, end = results
+  assert 'Observation: 2023-06-15' in date.observation
+  assert 'Observation: New York' in place.observation
+  assert refused.observation.startswith('Format error')
+  assert not any(x.terminated for x in results[:-1])
+  # None of its subgoals was reached.
+  assert (end.terminated, end.success, end.reward) == (True, False, 0.0)
+
+
+@weather
+def test_a_number_of_an_episode_that_it_does_not_know_is_its_error():
+  async def body(pool):
+    async with pool.client() as env:
+      await env.reset(1)
+      env._episode = 10**9
+      with pytest.raises(EnvError, match='gave 500'):
+        await env.step('check_valid_actions with Action Input: {}')
+
+  with_pool(body, 'tool_weather', WEATHER)
