@@ -94,7 +94,10 @@ class Meaning:
     """In words; empty without one."""
     words = [f'{word} {bound}' for word, bound, _ in self.bounds()]
     if self.one_of:
-      rest = ', or module:NAME' * self.own + ', or a file' * self.file
+      rest = (
+          ', or module:NAME or FILE.py:NAME' * self.own
+          + ', or a file' * self.file
+      )
       words.append(f'one of {", ".join(map(str, self.one_of))}{rest}')
     for act in self.acts_if:
       ways = ', '.join(f'{path}={x!r}' for path, x in act.witness.items())

@@ -22,10 +22,10 @@ def get_config(arg: str | None = None) -> ConfigDict:
   arg = parse_arg(arg, algo='grpo', model='tiny-1m', tiny=False)
 
   config = laptop(arg.algo, arg.model)
-  config.num_steps = 50
+  config.num_steps = 120
   config.env.name = 'gymnasium'
   config.env.options.update(id='FrozenLake-v1', kwargs={'is_slippery': False})
-  config.warmstart.update(episodes=1024, epochs=2, horizon=20)
+  config.warmstart.update(episodes=512, epochs=2, horizon=20)
   config.rollout.update(
       tasks_per_step=8, max_completion_tokens=8, max_context=1024
   )

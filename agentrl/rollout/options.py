@@ -202,7 +202,7 @@ class Rollout(Limits):
   reward: str = field(
       'environment',
       'what an episode earns while it trains; evaluations count the'
-      " environment's",
+      " environment's; a model as judge is agentrl.evaluation.grader:reward",
       one_of=('environment',),
       own=True,
       example='my_parts.py:reward',
