@@ -7,10 +7,14 @@ r"""GRPO on Gymnasium's FrozenLake, told in words, on a laptop.
         --config.horizon.turns="(12, 20)" --config.eval.horizon=20
 
 A lake of 4 x 4 for each task, none of the held-out ones seen before, and a policy of one
-million parameters from scratch. Seed 0 on one core in 10 minutes: 0.695 [0.636, 0.748] of
-256 held-out lakes after imitation, 0.684 [0.624, 0.737] after 50 steps: what imitation
-leaves is so sure of itself (entropy 0.1) that most groups are tied. `algo` is any name of configs/algorithms.py. Another
-environment is another `env.options.id`; agentrl/envs/README.md says how it is told.
+million parameters from scratch, which is told the map and what is beside it. Success on 256
+held-out lakes, after imitation and after RL: 0.344 -> 0.730, 0.379 -> 0.633, 0.371 -> 0.688
+(seeds 0, 1, 2), in 13 minutes and more beside other work; random actions 0.039. See
+experiments/2026-12-gymnasium.
+
+`algo` is any name of configs/algorithms.py. Another environment is another
+`env.options.id`; agentrl/envs/README.md says how it is told. Taxi needs more to imitate:
+0.004 of its held-out starts after 384 episodes.
 """
 
 from ml_collections import ConfigDict
