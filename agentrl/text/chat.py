@@ -9,8 +9,9 @@ probed when a `ChatFormat` is made: what follows a generation prompt has to be
     lead + completion + head + observation + tail
 
 with a `head` (its end token first, but for blanks) and a `tail` that no probe
-changes, and a `lead` that the policy writes itself: blanks (Llama 2's) or the channel of
-a message (our harmony's). Else the template is refused; only Qwen3's is replaced, by one of ours.
+changes, and a `lead` that the policy writes itself: blanks (Llama 2's) or the
+channel of a message (our harmony's). Else the template is refused; only Qwen3's is
+replaced, by one of ours.
 
 Equal texts are not equal ids: encode(a + b) need not be encode(a) + encode(b),
 since a tokenizer may mark the first word of a text, or join the end of a header

@@ -87,18 +87,6 @@ def _gettable(inputs):
   return all(x in book.items and x not in book.recipes for x in names)
 
 
-@textcraft
-def test_an_id_that_it_does_not_know_is_an_error_in_its_words():
-  async def body(pool):
-    async with pool.client() as env:
-      await env.reset(3)
-      env._episode = 10**9
-      with pytest.raises(EnvError, match='The id 1000000000 is not valid'):
-        await env.step('inventory')
-
-  with_pool(body)
-
-
 @weather
 def test_a_question_about_the_weather_is_played_to_its_end():
   calls = [
@@ -127,13 +115,30 @@ def test_a_question_about_the_weather_is_played_to_its_end():
   assert (end.terminated, end.success, end.reward) == (True, False, 0.0)
 
 
-@weather
-def test_a_number_of_an_episode_that_it_does_not_know_is_its_error():
+@pytest.mark.parametrize(
+    ('env_name', 'url', 'action', 'message'),
+    [
+        pytest.param(
+            *('textcraft', URL, 'inventory', 'The id 1000000000 is not valid'),
+            marks=textcraft,
+        ),
+        pytest.param(
+            'tool_weather',
+            WEATHER,
+            'check_valid_actions with Action Input: {}',
+            'gave 500',
+            marks=weather,
+        ),
+    ],
+)
+def test_an_episode_that_it_does_not_know_is_an_error_in_its_words(
+    env_name, url, action, message
+):
   async def body(pool):
     async with pool.client() as env:
-      await env.reset(1)
+      await env.reset(3)
       env._episode = 10**9
-      with pytest.raises(EnvError, match='gave 500'):
-        await env.step('check_valid_actions with Action Input: {}')
+      with pytest.raises(EnvError, match=message):
+        await env.step(action)
 
-  with_pool(body, 'tool_weather', WEATHER)
+  with_pool(body, env_name, url)

@@ -121,9 +121,8 @@ def score(dataset: Any, item: Mapping[str, Any], answer: str) -> dict[str, Any]:
     found = float(dataset.score_answer(answer, item))
     if math.isfinite(found):
       return {'score': found}
-  except (
-      BaseException
-  ) as error:  # also of `exit()`, where answers are evaluated
+  # Also `exit()` is an answer, where answers are evaluated.
+  except BaseException as error:
     words = f'{type(error).__name__}: {error}'[:500]
   else:
     words = f'The score is {found}.'
