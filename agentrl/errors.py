@@ -5,11 +5,30 @@ one line without a traceback.
 """
 
 import contextlib
+import errno
+import os
 from collections.abc import Iterator
+
+# The system's, XLA's and Python's words for memory that ran out.
+_NO_MEMORY = (
+    os.strerror(errno.ENOMEM),
+    'RESOURCE_EXHAUSTED',
+    "can't start new thread",
+)
 
 
 class AgentrlError(Exception):
   """Base of the errors below."""
+
+
+def one_line(words: object, most: int = 300) -> str:
+  """Up to `most` characters of an error's or a server's words, on one line."""
+  return ' '.join(str(words).split())[:most]
+
+
+def is_lack_of_memory(words: str) -> bool:
+  """True if these are a library's words for memory that ran out."""
+  return any(part in words for part in _NO_MEMORY)
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from agentrl.errors import AgentrlError, ConfigError
+from agentrl.errors import AgentrlError, ConfigError, one_line
 
 T = TypeVar('T')
 _OWN = re.compile(r'(\w+(\.\w+)*|[^\n:]+\.py):\w+')
@@ -157,7 +157,7 @@ def words(error: Exception) -> str:
 
   The place is the innermost line outside of libraries, if there is one.
   """
-  message = ' '.join(str(error).split())[:_MOST_CHARS]
+  message = one_line(error, _MOST_CHARS)
   summary = (
       f'{type(error).__name__}: {message}' if message else type(error).__name__
   )

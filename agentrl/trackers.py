@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from agentrl import plugins, shipped
-from agentrl.errors import ConfigError
+from agentrl.errors import ConfigError, one_line
 
 KINDS = ('tensorboard', 'wandb')
 _WHAT = 'track.to='
@@ -216,7 +216,7 @@ class Wandb:
           ),
       )
     except wandb.errors.Error as error:
-      message = ' '.join(str(error).split())
+      message = one_line(error)
       raise ConfigError(
           f'Weights & Biases refuses the run ({message}): {_WAY_OUT}, or leave'
           ' it out: --config.track.to=tensorboard'
@@ -242,7 +242,7 @@ def _check_wandb() -> None:
     socket.create_connection((url.hostname, port), _REACH_S).close()
     has_key = wandb.login(prompt=False)  # False: there is no key
   except (OSError, wandb.errors.Error) as error:
-    message = ' '.join(str(error).split())
+    message = one_line(error)
     raise ConfigError(
         f"track.to='wandb' cannot use {url.geturl()} ({message}): {_WAY_OUT}."
     ) from error

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from agentrl.errors import one_line
+
 _LONGEST_REASON = 200
 _SHOWN = 60  # characters of a name or a value that a reason repeats
 _MOST = 10**9  # no count is larger, and Python refuses to write some that are
@@ -200,7 +202,7 @@ def _checked(
     return '', f'arguments of {function.name} are too deep.'
   if error is not None:
     where = ''.join(f'[{key!r}]' for key in error.absolute_path)
-    what = ' '.join(error.message.split())[:_LONGEST_REASON]
+    what = one_line(error.message, _LONGEST_REASON)
     return '', f'arguments{where} of {function.name}: {what}.'
   action = write_call(function.name, arguments)
   try:

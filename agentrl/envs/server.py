@@ -29,7 +29,7 @@ from agentrl.envs.options import EnvServerOptions
 from agentrl.envs.routes import EnvRoutes
 from agentrl.envs.spec import SPLITS
 from agentrl.envs.workers import Workers
-from agentrl.errors import AgentrlError, ConfigError, EnvError
+from agentrl.errors import AgentrlError, ConfigError, EnvError, one_line
 from agentrl.http import addresses, auth
 from agentrl.runtime import ending, parent
 
@@ -46,7 +46,7 @@ class _OneLine(logging.Filter):
         error,
         (http.HttpProcessingError, web.RequestPayloadError, ConnectionError),
     ):
-      words = ' '.join(str(error).split())[:200]
+      words = one_line(error, 200)
       record.msg, record.args = f'{record.getMessage()}: %s', (words,)
       record.levelno, record.levelname = logging.INFO, 'INFO'
       record.exc_info = None

@@ -11,6 +11,7 @@ import zlib
 
 from aiohttp import web
 
+from agentrl.errors import one_line
 from agentrl.http.errors import Handler
 
 
@@ -33,7 +34,7 @@ async def read(request: web.Request) -> bytes:
   try:
     packed = await request.read()
   except (web.RequestPayloadError, ConnectionError) as error:
-    words = ' '.join(str(error).split())
+    words = one_line(error)
     raise Unreadable(f'The body cannot be read: {words}') from error
   limit = request.client_max_size
   body = _decompress(packed, encoding_of(request), limit)

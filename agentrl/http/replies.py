@@ -6,6 +6,7 @@ from typing import TypeVar
 import aiohttp
 import msgspec
 
+from agentrl.errors import one_line
 from agentrl.http import surrogates
 
 T = TypeVar('T')
@@ -67,5 +68,4 @@ def decode(body: bytes, decoder: Callable[[bytes], T]) -> T:
 
 def excerpt(body: bytes, size: int) -> str:
   """Up to `size` characters of a body's beginning, on one line."""
-  text = body[: 4 * size].decode('utf-8', 'replace')
-  return ' '.join(text.split())[:size]
+  return one_line(body[: 4 * size].decode('utf-8', 'replace'), size)

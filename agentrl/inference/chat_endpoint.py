@@ -8,7 +8,7 @@ from typing import Any
 
 import aiohttp
 
-from agentrl.errors import ConfigError, EngineError, EngineRefusal
+from agentrl.errors import ConfigError, EngineError, EngineRefusal, one_line
 from agentrl.http import auth, replies, retry_after
 from agentrl.inference import chat_replies
 from agentrl.inference.options import ChatOptions
@@ -212,5 +212,5 @@ class ChatEndpoint:
       lost = isinstance(error, aiohttp.ClientConnectorError)
       raise (Unreachable if lost else EngineError)(
           f'{method} {url} failed: {type(error).__name__}'
-          f' {" ".join(str(error).split())[:200]}'
+          f' {one_line(error, 200)}'
       ) from error

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from agentrl.errors import EngineError, EngineRefusal
+from agentrl.errors import EngineError, EngineRefusal, one_line
 from agentrl.http import replies
 from agentrl.types import TextCompletion
 
@@ -302,7 +302,7 @@ def words(body: bytes) -> str:
     text = failed.detail
   if text is None:
     return _shown(body)
-  return ' '.join(str(text).split())[:_SHOWN]
+  return one_line(text, _SHOWN)
 
 
 def unknown_field(body: bytes) -> str:

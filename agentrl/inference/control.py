@@ -13,7 +13,7 @@ from typing import Any
 
 import aiohttp
 
-from agentrl.errors import EngineError, EngineRefusal
+from agentrl.errors import EngineError, EngineRefusal, one_line
 from agentrl.http import auth
 from agentrl.inference import compatibility, replies
 from agentrl.inference.compatibility import Needs
@@ -454,7 +454,7 @@ def _in_words(error: aiohttp.ClientError) -> str:
   if number is not None and number > 0:
     return os.strerror(number)
   # aiohttp breaks some of its lines.
-  return ' '.join(str(error).split()) or type(error).__name__
+  return one_line(error) or type(error).__name__
 
 
 async def _all(calls) -> list[Any]:

@@ -14,7 +14,7 @@ import aiohttp
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from agentrl.errors import EngineError, EngineRefusal
+from agentrl.errors import EngineError, EngineRefusal, one_line
 from agentrl.http import replies
 from agentrl.types import Completion
 
@@ -216,7 +216,7 @@ def reason(body: bytes) -> str:
       reply = reply.get('error', reply)
     if isinstance(reply, dict):
       reply = reply.get('message', reply.get('error_message', reply))
-    return ' '.join(str(reply).split())[:_BODY_CHARS]
+    return one_line(reply, _BODY_CHARS)
   except (ValueError, RecursionError):  # no JSON, or numbers without an end
     return excerpt(body)
 

@@ -5,7 +5,6 @@ import dataclasses
 import errno
 import os
 import pathlib
-import re
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,6 +19,8 @@ from agentrl.errors import (
     CheckpointError,
     DivergedError,
     OutOfMemory,
+    is_lack_of_memory,
+    one_line,
 )
 from agentrl.modes import reading
 from agentrl.parallel import compile_cache, distributed, ranks
@@ -29,7 +30,6 @@ from agentrl.runtime import lock, starts, workdir as workdir_lib
 from agentrl.runtime.event_loop import EventLoop, Interrupted
 
 # Of RuntimeErrors: jax's and its devices', and Python's, which also maps memory.
-_NO_MEMORY = re.compile("RESOURCE_EXHAUSTED|can't start new thread")
 _REASON_CHARS = 200  # of an allocator's own words
 
 
@@ -166,9 +166,9 @@ def _memory(directory: pathlib.Path) -> Iterator[None]:
   except (MemoryError, OSError, RuntimeError) as error:
     if isinstance(error, OSError) and error.errno != errno.ENOMEM:
       raise
-    if isinstance(error, RuntimeError) and not _NO_MEMORY.search(str(error)):
+    if isinstance(error, RuntimeError) and not is_lack_of_memory(str(error)):
       raise
-    reason = ' '.join(str(error).split())[:_REASON_CHARS] or 'Python had none'
+    reason = one_line(error, _REASON_CHARS) or 'Python had none'
     raise OutOfMemory(
         f'There is not enough memory: {reason}. With a smaller optim.max_tokens'
         ' an update needs less, with a smaller sampler.max_running the engine.'

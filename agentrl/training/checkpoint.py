@@ -9,7 +9,6 @@ checked before anything of it is used.
 
 import asyncio
 import dataclasses
-import errno
 import json
 import logging
 import os
@@ -24,7 +23,7 @@ from typing import Any, Self
 import orbax.checkpoint as ocp
 from orbax.checkpoint import checkpoint_managers as managers
 
-from agentrl.errors import CheckpointError
+from agentrl.errors import CheckpointError, is_lack_of_memory
 from agentrl.models.config import TransformerConfig
 from agentrl.parallel import distributed
 from agentrl.runtime import workdir as workdir_lib
@@ -38,7 +37,6 @@ _WRITE_ERRORS = (OSError, ValueError, RuntimeError)
 # shape, a file that cannot be parsed.
 _READ_ERRORS = (OSError, ValueError, KeyError, TypeError)
 # Of a failed write, where the machine has no memory left, for a thread perhaps.
-_NO_MEMORY = (os.strerror(errno.ENOMEM), "can't start new thread")
 _TEMPORARY = '.orbax-checkpoint-tmp'  # ends the name of an unfinished folder
 _ASK_AGAIN_S = 0.05
 
@@ -410,7 +408,7 @@ def _remedy(reason: str) -> str:
   no_room = map(os.strerror, workdir_lib.NO_ROOM)
   if any(words in reason for words in no_room):
     return 'free some space'
-  if any(words in reason for words in _NO_MEMORY):
+  if is_lack_of_memory(reason):
     return 'free some memory'
   return 'make that a folder which can be written to'
 

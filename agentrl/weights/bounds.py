@@ -8,6 +8,7 @@ import math
 import reprlib
 from typing import Any, TypeGuard
 
+from agentrl import errors
 from agentrl.errors import WeightsError
 
 _MOST_POSITIONS = 2**31 - 1
@@ -114,7 +115,7 @@ def is_real(value: Any) -> TypeGuard[float]:
 
 def one_line(error: Exception) -> str:
   """A library's error in one short line: some quote parts of a file."""
-  text = ' '.join(str(error).split())[:300].rstrip('.')
+  text = errors.one_line(error).rstrip('.')
   return text if text.isprintable() else ascii(text)
 
 

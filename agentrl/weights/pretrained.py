@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from gguf import GGUFReader
 
-from agentrl.errors import WeightsError
+from agentrl.errors import WeightsError, one_line
 from agentrl.models.config import TransformerConfig
 from agentrl.parallel import sharding
 from agentrl.weights import finding, hf, peft, sharded
@@ -97,7 +97,7 @@ def _download(repository: str) -> pathlib.Path:
     )
   # The hub's errors are kinds of these two.
   except (OSError, ValueError) as error:
-    reason = ' '.join(str(error).split()).rstrip('.')  # some have several lines
+    reason = one_line(error).rstrip('.')
     raise WeightsError(
         f'There is no local {repository!r}, and the hub did not give it:'
         f' {reason}. Download it elsewhere and give its directory.'

@@ -18,7 +18,7 @@ from agentrl.envs.dialect import Dialect
 from agentrl.envs.functions import Function, Functions
 from agentrl.envs.prompts import Words
 from agentrl.envs.spec import EnvSpec, is_set
-from agentrl.errors import ConfigError, EnvError
+from agentrl.errors import ConfigError, EnvError, one_line
 from agentrl.types import StepResult
 
 _GAMMA = 0.99  # of the expert where dynamics are tables
@@ -284,8 +284,7 @@ def make(id: str, kwargs: Mapping[str, Any], max_steps: int | None) -> Any:
   try:
     return gymnasium.make(id, max_episode_steps=max_steps, **kwargs)
   except (gymnasium.error.Error, TypeError, ImportError) as error:
-    words = ' '.join(str(error).split())
-    raise ConfigError(f'env.options.id={id!r}: {words}') from error
+    raise ConfigError(f'env.options.id={id!r}: {one_line(error)}') from error
 
 
 def _plan(table: Any) -> Sequence[int]:

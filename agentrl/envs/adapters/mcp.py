@@ -33,7 +33,13 @@ from agentrl.envs.dialect import Dialect
 from agentrl.envs.functions import Function
 from agentrl.envs.prompts import Words
 from agentrl.envs.spec import EnvSpec, is_set
-from agentrl.errors import AgentrlError, ConfigError, EnvError, EnvFault
+from agentrl.errors import (
+    AgentrlError,
+    ConfigError,
+    EnvError,
+    EnvFault,
+    one_line,
+)
 from agentrl.runtime.loop_thread import LoopThread
 from agentrl.types import StepResult
 
@@ -155,7 +161,7 @@ def _words(error: BaseException) -> str:
   """The innermost error of a group, in a line."""
   while isinstance(error, BaseExceptionGroup):
     error = error.exceptions[0]
-  text = ' '.join(str(error).split())[:300]
+  text = one_line(error)
   return f'{type(error).__name__}: {text}' if text else type(error).__name__
 
 

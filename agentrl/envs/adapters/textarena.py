@@ -22,7 +22,7 @@ from agentrl.envs.dialect import Dialect
 from agentrl.envs.functions import Function
 from agentrl.envs.prompts import Words
 from agentrl.envs.spec import EnvSpec
-from agentrl.errors import ConfigError, EnvError
+from agentrl.errors import ConfigError, EnvError, one_line
 from agentrl.types import StepResult
 
 T = TypeVar('T')
@@ -159,8 +159,7 @@ def make(id: str, kwargs: Mapping[str, Any]) -> Any:
 
 
 def _words(error: BaseException) -> str:
-  text = ' '.join(str(error).split())[:300]
-  return f'{type(error).__name__} {text}'
+  return f'{type(error).__name__} {one_line(error)}'
 
 
 def check(id: str, kwargs: Mapping[str, Any]) -> None:

@@ -13,7 +13,7 @@ import msgspec
 from absl import logging
 
 from agentrl.envs import replies
-from agentrl.errors import EnvError, EnvFault
+from agentrl.errors import EnvError, EnvFault, one_line
 from agentrl.runtime.loop_thread import LoopThread
 
 T = TypeVar('T')
@@ -257,7 +257,7 @@ def _refusal(kind: str, data: Mapping[str, Any]) -> Refused:
     words = f'{where}: {errors[0].get("msg", words)}'
   if code == 'CAPACITY_REACHED':
     words += '; set env.options.episodes to the sessions that it takes'
-  text = f'{code} {" ".join(words.split())[: 2 * replies.SHOWN]}'
+  text = f'{code} {one_line(words, 2 * replies.SHOWN)}'
   return Refused(f'{kind} of OpenEnv failed: {text}', code)
 
 
