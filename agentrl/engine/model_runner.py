@@ -33,7 +33,7 @@ from agentrl.engine.shapes import (
 from agentrl.errors import EngineRefusal
 from agentrl.models import transformer
 from agentrl.models.transformer import KVCache, Transformer
-from agentrl.runtime import mappings
+from agentrl.runtime import heap, mappings
 
 # Bucket sizes: each is a program to compile (one to five seconds), and waste
 # where it is not met.
@@ -267,7 +267,12 @@ class ModelRunner:
         )
         return
       lower = self._lowering(name, shape, *self._nothing(name, kind, shape))
-      future = self._compiler.submit(lambda: lower().compile())
+
+      def compiled() -> None:
+        lower().compile()
+        heap.trim()
+
+      future = self._compiler.submit(compiled)
 
       def ready(future: Future) -> None:
         if future.cancelled():

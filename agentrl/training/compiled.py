@@ -21,7 +21,7 @@ from agentrl.batch import SharedPrefix, TokenBatch
 from agentrl.data.packing import Cost, Shape
 from agentrl.data.shapes import Shapes
 from agentrl.parallel import compile_cache, compile_waits
-from agentrl.runtime import mappings
+from agentrl.runtime import heap, mappings
 from agentrl.training import state as state_lib
 
 
@@ -179,6 +179,7 @@ class Program:
           if len(numbers) == len(Shape._fields)  # else half of a line
       }
     executable = lowered.compile()
+    heap.trim()
     self._compile_s.append(time.perf_counter() - start)
     self._saved_s.append(compile_waits.take_saved())
     shape = shape_of(args[self._batch])
