@@ -53,8 +53,9 @@ def describe(evaluation: pathlib.Path) -> str:
       if row.subtask == results.ALL and row.success
   ]
   return (
-      '\n## These files\n\nThe figures above are of the float32 checkpoint.'
-      ' These bfloat16 weights, with 95% intervals over tasks:\n\n'
+      '\n## These files\n\nThe figures above, those with a star as well, are of'
+      ' the float32 checkpoint. These bfloat16 weights, with 95% intervals over'
+      ' tasks:\n\n'
       + '\n'.join(lines)
       + '\n\nTo repeat it, in a clone of agentrl, with this folder as'
       ' FOLDER:\n\n'
@@ -102,7 +103,8 @@ def main(argv):
   evaluation = out / f'{folder.name}-evaluation'
   launch(f'configs/evaluate.py:model={folder.absolute()}', evaluation)
   card = folder / 'README.md'
-  card.write_text(card.read_text() + describe(evaluation))
+  text = card.read_text().replace(f'# {run.name}\n', f'# {folder.name}\n', 1)
+  card.write_text(text + describe(evaluation))
   archive = out / f'{folder.name}.tar.gz'
   digest = pack(folder, archive)
   size = archive.stat().st_size / 1e6

@@ -20,7 +20,7 @@ from aiohttp import web
 
 from agentrl.envs.blocks import Moment
 from agentrl.errors import ConfigError, DataError
-from agentrl.evaluation.workdirs import files, run_config
+from agentrl.evaluation.workdirs import files, folders, run_config
 from agentrl.http import bodies, replies
 from agentrl.rollout.options import FULL_CONTEXT, NO_PLAN, ONE_ATTEMPT
 from agentrl.types import ACT, Turn
@@ -178,24 +178,28 @@ class _Act(msgspec.Struct):
 
 
 async def _play(request: web.Request) -> web.Response:
-  """GET /api/play: environments, runs with checkpoints, samplers."""
+  """GET /api/play: environments, policies of runs and exported ones, samplers."""
   state = request.app[STATE]
   rows = await state.query('SELECT run FROM runs ORDER BY run')
 
   def gather() -> list[dict[str, Any]]:
-    runs = []
+    checkpoints: dict[str, list[int]] = {}
     for (run,) in rows:
       folder = state.root / run / 'checkpoints'
       numbered = [int(x.name) for x in folder.glob('*') if x.name.isdecimal()]
       if numbered:
-        config = run_config.known(run_config.config, state.root / run)
-        name = (config.get('env') or {}).get('name') or ''
-        runs.append({
-            'run': run,
-            'checkpoints': sorted(numbered),
-            'env': name,
-            'unheeded': _unheeded(config.get('agent')),
-        })
+        checkpoints[run] = sorted(numbered)
+    for policy in sorted(folders.exported(state.root)):
+      checkpoints[policy] = []
+    runs = []
+    for run, numbered in checkpoints.items():
+      config = run_config.known(run_config.config, state.root / run)
+      runs.append({
+          'run': run,
+          'checkpoints': numbered,
+          'env': (config.get('env') or {}).get('name') or '',
+          'unheeded': _unheeded(config.get('agent')),
+      })
     return runs
 
   return reply({

@@ -6,6 +6,7 @@ import threading
 
 from agentrl.errors import AgentrlError, DataError
 from agentrl.evaluation.workdirs import run_config
+from agentrl.runtime import workdir
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.text.tokenizer import Tokenizer
 from agentrl.viewer import python_child
@@ -44,7 +45,8 @@ class RunTokenizers:
 
 
 def _load(run: pathlib.Path) -> Tokenizer:
-  own = run / 'tokenizer'
+  exported = (run / workdir.EXPORTED).is_file()
+  own = run if exported else run / 'tokenizer'
   try:
     if own.is_dir():
       return tokenizer_lib.load(own)

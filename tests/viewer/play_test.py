@@ -1,6 +1,8 @@
 """Tests for live play through its routes, in real environments."""
 
 import json
+import pathlib
+import shutil
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -16,6 +18,7 @@ from tests import fakes
 from tests.viewer import conftest, played, runs
 
 KEY = 'a-key-that-no-page-may-see'
+POLICIES = pathlib.Path(__file__).parents[2] / 'experiments' / 'policies'
 
 
 class Player:
@@ -161,6 +164,29 @@ def test_a_samplers_key_stays_here_and_its_tokens_are_shown(tmp_path, viewer):
     assert first['top_logprobs_num'] > 0
     assert engine.headers[0]['Authorization'] == f'Bearer {KEY}'
     assert not any(KEY in answer for answer in player.answers)
+
+
+@pytest.mark.slow  # a child process loads it
+def test_an_exported_policy_plays_and_is_no_run(tmp_path, viewer):
+  name = 'quickstart'
+  shutil.copytree(POLICIES / name, tmp_path / name)
+  player = Player(viewer(tmp_path))
+  assert not player.get('runs')['runs']
+  [policy] = player.get('play')['runs']
+  assert (policy['run'], policy['checkpoints']) == (name, [])
+  begin = lambda: player.post('play/start', env=policy['env'], run=name)
+  ends = []
+  for _ in range(8):
+    state = begin()
+    while not state['over'] and len(state['turns']) < 12:
+      state = player.post(
+          'play/step', session=state['session'], actor='run', run=name
+      )
+    ends.append(state['success'])
+    player.post('play/end', session=state['session'])
+  assert sum(map(bool, ends)) >= 3  # 0.83 of them, by its card
+  tops = state['turns'][-1]['said'][0]['tops']
+  assert len(tops) == 5
 
 
 def test_what_live_play_does_not_follow_is_told(tmp_path, viewer):

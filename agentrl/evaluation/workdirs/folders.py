@@ -1,4 +1,4 @@
-"""Runs and their episode files below a folder."""
+"""Runs and their episode files below a folder, and exported policies."""
 
 import contextlib
 import os
@@ -6,10 +6,14 @@ import pathlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-# Folders of a run that hold no episodes and no other run.
-_SKIPPED = {'checkpoints', 'tokenizer', 'tensorboard', 'export'}
+from agentrl.runtime import workdir
+
 _MARKS = ('config.json', 'metrics.jsonl', 'evaluation.json', 'comparison.json')
 _WHERE_EPISODES_ARE = ('episodes', 'diverged')
+# Folders of a run that hold no other run.
+_SKIPPED = {
+    'checkpoints', 'tokenizer', 'tensorboard', 'export', *_WHERE_EPISODES_ARE,
+}  # fmt: skip
 # What pages show of a run besides its episodes.
 _FOLLOWED = (
     'config.json', 'lock', 'metrics.jsonl', 'warmstart.jsonl', 'summary.json',
@@ -24,26 +28,48 @@ def walk(
 
   Symbolic links and hidden folders are not followed.
   """
+  for run, folder, entries in _visit(root):
+    if not _is_run(entries):
+      continue
+    files = {}
+    for name in _WHERE_EPISODES_ARE:
+      for path, entry in _jsonl(f'{folder}/{name}', name):
+        with contextlib.suppress(OSError):
+          files[path] = entry.stat()
+    yield run, files
+
+
+def exported(root: pathlib.Path) -> Iterator[str]:
+  """Exported policies below a folder, by path; those inside of runs are not."""
+  for name, _, entries in _visit(root):
+    if workdir.EXPORTED in entries:
+      yield name
+
+
+def _visit(
+    root: pathlib.Path,
+) -> Iterator[tuple[str, str, dict[str, os.DirEntry[str]]]]:
+  """Folders below a folder by path, but those that a run keeps its own things in."""
   # Texts, not paths: thousands of runs are looked at every second.
   waiting = [('', os.fspath(root))]
   while waiting:
-    run, folder = waiting.pop()
+    name, folder = waiting.pop()
     entries = _entries(folder)
-    inner = [name for name, entry in entries.items() if _is_folder(entry)]
-    holds = [name for name in _WHERE_EPISODES_ARE if name in inner]
-    if holds or any(name in entries for name in _MARKS):
-      files = {}
-      for name in holds:
-        for path, entry in _jsonl(f'{folder}/{name}', name):
-          with contextlib.suppress(OSError):
-            files[path] = entry.stat()
-      yield run or '.', files
-      inner = [name for name in inner if name not in _SKIPPED]
+    yield name or '.', folder, entries
+    inner = {x for x, entry in entries.items() if _is_folder(entry)}
+    if _is_run(entries):
+      inner -= _SKIPPED
     waiting += [
-        (f'{run}/{name}' if run else name, f'{folder}/{name}')
-        for name in inner
-        if name not in holds
+        (f'{name}/{x}' if name else x, f'{folder}/{x}') for x in sorted(inner)
     ]
+
+
+def _is_run(entries: dict[str, os.DirEntry[str]]) -> bool:
+  """True for a folder that a run, an evaluation or a comparison writes to."""
+  if workdir.EXPORTED in entries:  # its config.json is that of a model
+    return False
+  holds = (x in entries and _is_folder(entries[x]) for x in _WHERE_EPISODES_ARE)
+  return any(holds) or any(name in entries for name in _MARKS)
 
 
 def stamp(run: pathlib.Path) -> tuple[Any, ...]:

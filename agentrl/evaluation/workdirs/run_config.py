@@ -59,17 +59,21 @@ class _Summary(msgspec.Struct):
 def config(run: pathlib.Path) -> dict[str, Any]:
   """The config of a run; {} where it has none. It is shared: nobody changes it.
 
+  Of an exported policy, the sections that it was exported with.
+
   Raises:
     DataError: it is damaged; names the field.
   """
-  return _config(run, folders.stamp_of(run, (workdir.CONFIG,)))
+  exported = (run / workdir.EXPORTED).is_file()
+  name = workdir.EXPORTED if exported else workdir.CONFIG
+  return _config(run / name, folders.stamp_of(run, (name,)))
 
 
 # Lists of thousands of runs, groups of them and their evaluations all ask for it.
 @functools.lru_cache(16_384)
-def _config(run: pathlib.Path, stamp: tuple[Any, ...]) -> dict[str, Any]:
+def _config(path: pathlib.Path, stamp: tuple[Any, ...]) -> dict[str, Any]:
   del stamp  # another one where it was written anew
-  return _read(run / workdir.CONFIG, _Config)
+  return _read(path, _Config)
 
 
 def summary(run: pathlib.Path) -> dict[str, Any]:

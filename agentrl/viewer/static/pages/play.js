@@ -45,7 +45,7 @@ class Page {
       event.preventDefault();
       this.begin({env: env.value, task: task.value === '' ? null : Number(task.value), run: run.value || null});
     }},
-    h('label', {for: 'run'}, 'Options of run'), run,
+    h('label', {for: 'run'}, 'Options of'), run,
     h('label', {for: 'env'}, 'Environment'), env,
     h('label', {for: 'task'}, 'Task'), task,
     h('button', {type: 'submit'}, 'Begin'));
@@ -100,7 +100,10 @@ class Page {
         h('option', {value: 'expert'}, 'expert'),
         h('option', {value: 'random'}, 'random'),
         runs.flatMap((x) => [
-          h('option', {value: JSON.stringify({actor: 'run', run: x.run})}, `run ${x.run}`),
+          h('option', {
+            value: JSON.stringify({actor: 'run', run: x.run}),
+            selected: x.run === this.state.run,
+          }, x.checkpoints.length ? `run ${x.run}` : `policy ${x.run}`),
           x.checkpoints.map((n) => h('option', {
             value: JSON.stringify({actor: 'run', run: x.run, checkpoint: n}),
           }, `run ${x.run} at ${n}`))]),
