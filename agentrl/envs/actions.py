@@ -124,29 +124,47 @@ def parse_tool(
     after: the text behind it.
   """
   start, end = before.strip(), after.strip()
-  for mark in filter(None, (start, end)):
-    if text.count(mark) != 1:
-      return '', _not_once(mark, text.count(mark))
-  inside, rest = text, ''
-  if start:
-    inside = inside.partition(start)[2]
-  if end:
-    inside, _, rest = inside.partition(end)
-  if rest.strip():
-    return '', f'something stands behind "{end}".'
+  inside, error = _marked(text, start, end)
+  if error is not None:
+    return '', error
   inside = inside.strip()
   if not inside.startswith('{'):
     return '', 'it has no JSON object.' if start else 'it is no JSON object.'
-  call, error = _json_object(inside)
+  call, error = _only_object(inside)
   if error is not None:
     return '', error
-  if not inside.endswith('}'):
-    return '', 'something stands behind its JSON object.'
   if call.keys() != {name, arguments}:
     return '', f'its JSON must have "{name}" and "{arguments}", and no more.'
   if not isinstance(call[arguments], dict):
     return '', f'its "{arguments}" must be a JSON object.'
   return functions_lib.action_of(functions, call[name], call[arguments])
+
+
+def parse_named_tool(
+    text: str, functions: Functions, *, before: str, between: str, after: str
+) -> Reading:
+  """A call whose template names the function outside of its JSON object.
+
+  Args:
+    text: a completion outside of its reasoning; words may stand before the call.
+    functions: of the environment.
+    before: the text before the function's name.
+    between: the text between that and the JSON object of the arguments.
+    after: the text behind it.
+  """
+  inside, error = _marked(text, before, after)
+  if error is not None:
+    return '', error
+  name, found, inside = inside.partition(between)
+  if not found:
+    return '', _not_once(between, 0)
+  inside = inside.strip()
+  if not inside.startswith('{'):
+    return '', 'it has no JSON object.'
+  arguments, error = _only_object(inside)
+  if error is not None:
+    return '', error
+  return functions_lib.action_of(functions, name, arguments)
 
 
 def parse_code(text: str, functions: Functions) -> Reading:
@@ -205,11 +223,40 @@ def _read_call(name: str, call: ast.Call, functions: Functions) -> Reading:
   return functions_lib.action_of(functions, name, arguments)
 
 
+def _marked(text: str, start: str, end: str) -> tuple[str, str | None]:
+  """The text between the only `start` and the only `end`, which ends the text."""
+  for mark in filter(None, (start, end)):
+    if text.count(mark) != 1:
+      return '', _not_once(mark, text.count(mark))
+  inside, rest = text, ''
+  if start:
+    inside = inside.partition(start)[2]
+  if end:
+    inside, _, rest = inside.partition(end)
+  if rest.strip():
+    return '', f'something stands behind "{end}".'
+  return inside, None
+
+
+def _only_object(text: str) -> tuple[dict[str, Any], str | None]:
+  """The JSON object that a text is."""
+  value, error = _first_object(text)
+  if error is None and not text.endswith('}'):
+    return {}, 'something stands behind its JSON object.'
+  return value, error
+
+
 def _json_object(text: str) -> tuple[dict[str, Any], str | None]:
+  """The only JSON object of a text, or of its only <tool_call>."""
   if _CALL in text or _END_CALL in text:
     text, error = _between(text, _CALL, _END_CALL)
     if error is not None:
       return {}, error
+  return _first_object(text)
+
+
+def _first_object(text: str) -> tuple[dict[str, Any], str | None]:
+  """The only JSON object of a text."""
   start = text.find('{')
   if start < 0:
     return {}, 'it has no JSON object.'

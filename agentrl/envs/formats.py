@@ -3,7 +3,7 @@
 import functools
 import json
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from agentrl import plugins
 from agentrl.envs import actions, functions as functions_lib
@@ -69,26 +69,65 @@ def tools(
     words: whether an answer without a call is one.
   """
 
-  def write(action: str, functions: Functions) -> str:
-    if words and functions_lib.called(functions, action) is None:
-      return action
-    called, values = functions_lib.call_of(functions, action)
+  def write(called: str, values: Mapping[str, Any]) -> str:
     call = {name: called, arguments: values}
     return f'{before}{json.dumps(call, ensure_ascii=False)}{after}'
 
-  read_call = functools.partial(
+  read = functools.partial(
       actions.parse_tool,
       before=before,
       name=name,
       arguments=arguments,
       after=after,
   )
+  return _tools(write, read, before.strip(), words=words)
+
+
+def named_tools(
+    before: str, between: str, after: str, *, words: bool = False
+) -> Format:
+  """Calls as a chat template writes them that has the name outside of the JSON.
+
+  Args:
+    before: the text before the function's name.
+    between: the text between that and the JSON object of the arguments.
+    after: the text behind it.
+    words: whether an answer without a call is one.
+  """
+
+  def write(called: str, values: Mapping[str, Any]) -> str:
+    arguments = json.dumps(values, ensure_ascii=False)
+    return f'{before}{called}{between}{arguments}{after}'
+
+  read = functools.partial(
+      actions.parse_named_tool, before=before, between=between, after=after
+  )
+  return _tools(write, read, before, words=words)
+
+
+def _tools(
+    write_call: Callable[[str, Mapping[str, Any]], str],
+    read_call: Callable[[str, Functions], Reading],
+    mark: str,
+    *,
+    words: bool,
+) -> Format:
+  """Calls that a chat template has a syntax for.
+
+  Args:
+    write_call: writes the name and the arguments of one.
+    read_call: reads one.
+    mark: the text with which one begins; '': with its JSON object.
+    words: whether an answer without a call is one.
+  """
+
+  def write(action: str, functions: Functions) -> str:
+    if words and functions_lib.called(functions, action) is None:
+      return action
+    return write_call(*functions_lib.call_of(functions, action))
 
   def read(text: str, functions: Functions) -> Reading:
-    mark = before.strip() or '{'
-    has_call = (
-        mark in text if before.strip() else text.lstrip().startswith(mark)
-    )
+    has_call = mark in text if mark else text.lstrip().startswith('{')
     if words and not (functions and has_call):
       return actions.parse_raw(text)
     return read_call(text, functions)

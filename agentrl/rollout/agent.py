@@ -22,7 +22,7 @@ from agentrl.rollout.options import (
 )
 from agentrl.rollout.text_agent import BaseAgent
 from agentrl.rollout.transcript import Transcript
-from agentrl.text.chat import ChatFormat
+from agentrl.text.chat import ChatFormat, NamedCallSyntax
 from agentrl.text.tokenizer import LONG, Tokenizer
 from agentrl.types import Completion, Message
 
@@ -99,7 +99,8 @@ class Agent(BaseAgent[Policy, Completion]):
         token, that token comes first here, where no loss reaches it.
     """
     ended = completion_ids[-1] in self._chat.stop_ids
-    return self._chat.observation(observation, ended=ended)
+    called = self._chat.called(completion_ids)
+    return self._chat.observation(observation, ended=ended, called=called)
 
   def count(self, text: str) -> int:
     """Tokens of a text."""
@@ -232,7 +233,9 @@ def make_agent(
   told = [function.tool for function in functions]
   chat = ChatFormat(tokenizer, options.template, options.date, told)
   tools = None
-  if chat.call is not None:
+  if isinstance(chat.call, NamedCallSyntax):
+    tools = formats.named_tools(*chat.call, words=chosen.words)
+  elif chat.call is not None:
     tools = formats.tools(*chat.call, words=chosen.words)
   return Agent(
       chat,

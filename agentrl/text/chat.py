@@ -10,8 +10,8 @@ probed when a `ChatFormat` is made: what follows a generation prompt has to be
 
 with a `head` (its end token first, but for blanks) and a `tail` that no probe
 changes, and a `lead` that the policy writes itself: blanks (Llama 2's) or the
-channel of a message (our harmony's). Else the template is refused; only Qwen3's is
-replaced, by one of ours.
+channel of a message (our harmony's, see `harmony`). Else the template is refused; only
+Qwen3's is replaced, by one of ours.
 
 Equal texts are not equal ids: encode(a + b) need not be encode(a) + encode(b),
 since a tokenizer may mark the first word of a text, or join the end of a header
@@ -23,7 +23,9 @@ Text of an environment never becomes a control token.
 
 Where the policy calls tools, the template is given their schemas, observations are
 answers of tools (messages of the user where a template changes those), and how a call
-is written is read off a conversation with one.
+is written is read off a conversation with one. In harmony an answer begins with the
+name of the function that was called: `called` reads it off the ids of the completion,
+and what follows one without a call is a message of the user.
 """
 
 import datetime
@@ -36,7 +38,7 @@ from typing import Any, NamedTuple
 from absl import logging
 
 from agentrl.errors import ChatTemplateError
-from agentrl.text import harmony, template as template_lib
+from agentrl.text import harmony, harmony_template, template as template_lib
 from agentrl.text.tokenizer import Tokenizer
 from agentrl.types import Message
 
@@ -45,12 +47,14 @@ TEMPLATES = {
     'chatml': template_lib.CHATML,
     'qwen3': template_lib.QWEN3,
     'qwen3_no_think': template_lib.QWEN3_NO_THINK,
-    'harmony': template_lib.HARMONY,
-    'harmony_no_think': template_lib.HARMONY_NO_THINK,
+    'harmony': harmony_template.HARMONY,
+    'harmony_no_think': harmony_template.HARMONY_NO_THINK,
 }
 
 # A text; True for the template's own, which may hold control tokens.
 _Piece = tuple[str, bool]
+# A message as a template has it: its role, and its texts by the names of their fields.
+_Fields = tuple[str, dict[str, str]]
 
 # Roles of messages whose frames are kept.
 _FRAMES = 64
@@ -82,6 +86,20 @@ class CallSyntax(NamedTuple):
   before: str
   name: str
   arguments: str
+  after: str
+
+
+class NamedCallSyntax(NamedTuple):
+  """The call of a tool in a chat template that names it outside of the JSON.
+
+  Attributes:
+    before: the text before the tool's name.
+    between: the text between that and the JSON object of the arguments.
+    after: the text behind the object.
+  """
+
+  before: str
+  between: str
   after: str
 
 
@@ -127,9 +145,11 @@ class ChatFormat:
     self._date = datetime.date.fromisoformat(date) if date else None
     self._tools = tuple(tools)
     has_channels = tokenizer.token_to_id(harmony.CHANNEL) is not None
-    self._other = 'harmony_no_think' if has_channels else 'chatml'
+    self._other = 'chatml'
+    if has_channels:
+      self._other = 'harmony' if self._tools else 'harmony_no_think'
     self._way_out = f'; template={self._other!r} renders append-only.'
-    self.call: CallSyntax | None = None
+    self.call: CallSyntax | NamedCallSyntax | None = None
     own = tokenizer.chat_template
     if template is not None or own is None:
       self._adopt(TEMPLATES[template or 'chatml'])
@@ -173,8 +193,9 @@ class ChatFormat:
     """Reads and proves a template in which observations have this role."""
     self.source = source
     render = self._compile(source)
-    self._plain, self._answers = render, role
-    self._render = lambda messages: render(_answered(messages, role))
+    self._plain = lambda shaped: render([_message(*x) for x in shaped])
+    self._answers, self._lead = role, ''
+    self._render = lambda messages: self._plain(self._shaped(messages))
     self._frame = functools.lru_cache(maxsize=_FRAMES)(self._find_frame)
     self._trims = {
         role: self._finds_trim(role) for role in ('user', 'assistant')
@@ -189,6 +210,10 @@ class ChatFormat:
     ends = (self.end_id, *self.tokenizer.eos_ids)
     if self._has_channels:
       call = self.tokenizer.token_to_id(harmony.CALL)
+      if call is None and self._tools:
+        raise ChatTemplateError(
+            f'The tokenizer has no token {harmony.CALL!r}, which ends a call.'
+        )
       ends += () if call is None else (call,)
     self.stop_ids = tuple(dict.fromkeys(ends))
     self._prove()
@@ -207,10 +232,12 @@ class ChatFormat:
       raise ChatTemplateError(
           f'The chat template does not name the tool {missing[0]!r}: it has no'
           " place for tools. agent.format='function_calling' explains them in"
-          " the instructions, and agent.template='chatml' has a place."
+          f' the instructions, and agent.template={self._other!r} has a place.'
       )
 
-  def _finds_call(self, render: template_lib.Renderer) -> CallSyntax:
+  def _finds_call(
+      self, render: template_lib.Renderer
+  ) -> CallSyntax | NamedCallSyntax:
     """The syntax in which the template writes a call, from a conversation with one."""
     name, key, value = _marks(3)
     history = [Message('user', 'x')]
@@ -222,6 +249,11 @@ class ChatFormat:
     asked = {'role': 'assistant', 'content': '', 'tool_calls': [call]}
     text = render([*history, asked, Message('user', 'y')])
     written = text.removeprefix(render(history))
+    if self._names_answers:
+      before, between, after = harmony.CALL_TEXTS
+      arguments = json.dumps({key: value}, ensure_ascii=False)
+      if written.startswith(f'{before}{name}{between}{arguments}{after}'):
+        return NamedCallSyntax(before, between, after)
     pieces = self.tokenizer.split_special(written)
     body = pieces[0][0] if pieces and pieces[0][1] is None else ''
     found = _json_with(body, name)
@@ -287,16 +319,13 @@ class ChatFormat:
       raise ChatTemplateError(
           f'A prompt must end with a message to the policy; got roles {roles}.'
       )
-    if not as_is:
-      messages = _answered(messages, self._answers)
-    elif self._answers == 'user':
-      messages = [
-          Message('user', x.content) if x.role == 'tool' else x
-          for x in messages
-      ]
-    return self.tokenizer.encode_pieces(self._pieces(messages))
+    return self.tokenizer.encode_pieces(
+        self._pieces(self._shaped(messages, as_is))
+    )
 
-  def observation(self, text: str, *, ended: bool) -> list[int]:
+  def observation(
+      self, text: str, *, ended: bool, called: str | None = None
+  ) -> list[int]:
     """Ids that follow a completion, up to the next generation prompt.
 
     Args:
@@ -304,10 +333,11 @@ class ChatFormat:
       ended: True if the last sampled id is one of `stop_ids`. False (cut by
         length): the end token comes first. It was not sampled, so it is masked
         like all ids returned here.
+      called: the tool that it is the answer of, see `called`.
     """
     ids = self.tokenizer.encode_pieces(
         [
-            (self._head, True),
+            *self._heads(called),
             (self._trim('user', text), False),
             (self._tail, True),
         ],
@@ -315,7 +345,16 @@ class ChatFormat:
     )
     if ended:  # the head begins with the end token
       return ids[1:]
-    return self._encode_inside((self._trail + self._end, True)) + ids[1:]
+    return self._encode_inside(*self._ends(called)) + ids[1:]
+
+  def called(self, ids: Sequence[int]) -> str | None:
+    """The tool whose name is written before its answer to a completion.
+
+    None: the completion calls none, or the template does not name it there.
+    """
+    if not self._names_answers:
+      return None
+    return harmony.called(self.tokenizer.decode_pieces(ids))
 
   def completion(self, text: str, *, ended: bool = True) -> list[int]:
     """Ids of a completion that was not sampled (an expert's).
@@ -325,11 +364,9 @@ class ChatFormat:
         conversation would be.
       ended: True if its end token follows.
     """
-    pieces = [(self._lead + self._trim('assistant', text), False)]
-    if self._has_channels:
-      pieces = [(self._lead, True), (text, False)]
+    pieces, called = self._said(text)
     if ended:
-      pieces.append((self._trail + self._end, True))
+      pieces = [*pieces, *self._ends(called)]
     # In context: a tokenizer may mark the first word of a text, which this is not.
     header = self._encode_inside((self._header, True))
     ids = self._encode_inside((self._header, True), *pieces)
@@ -343,12 +380,61 @@ class ChatFormat:
     """The text of a completion, its reasoning in `<think>` tags."""
     if not self._has_channels:
       return self.tokenizer.decode(ids)
-    return harmony.read(self.tokenizer.decode(ids, skip_special=False))
+    pieces = self.tokenizer.decode_pieces(ids)
+    return harmony.read(pieces, calls=self._names_answers)
 
   @property
   def _has_channels(self) -> bool:
     """True if the policy writes messages of several channels."""
     return self._lead.startswith(harmony.CHANNEL)
+
+  @property
+  def _names_answers(self) -> bool:
+    """True if an answer of a tool begins with the tool's name."""
+    return self._has_channels and bool(self._tools)
+
+  def _said(self, text: str) -> tuple[list[_Piece], str | None]:
+    """A completion without its end, and the tool that it calls; see `called`."""
+    if not self._has_channels:
+      return [(self._lead + self._trim('assistant', text), False)], None
+    said = harmony.split(text, calls=self._names_answers)
+    return said.pieces(), said.call and said.call[0]
+
+  def _ends(self, called: str | None) -> list[_Piece]:
+    """The end of a completion: blanks, and the end token."""
+    end = self._end if called is None else harmony.CALL
+    return [(self._trail + end, True)]
+
+  def _heads(self, called: str | None) -> list[_Piece]:
+    """The template's text from the end token to an observation."""
+    return [(self._head, True)] if called is None else harmony.answered(called)
+
+  def _shaped(
+      self, messages: Sequence[Message], as_is: bool = False
+  ) -> list[_Fields]:
+    """The messages as the template has them.
+
+    Args:
+      messages: of a conversation.
+      as_is: see `prompt`.
+    """
+    shaped: list[_Fields] = []
+    called: str | None = None
+    is_answer = False  # of what the policy said
+    for message in messages:
+      role, content = message.role, message.content
+      fields = {'content': content}
+      if role == 'assistant':
+        is_answer = not as_is
+        if self._has_channels:
+          said = harmony.split(content, calls=self._names_answers)
+          fields, called = said.fields, said.call and said.call[0]
+      elif role == 'tool' or (role == 'user' and is_answer):
+        role = self._answers if called is None else 'tool'
+        if called is not None:
+          fields = {'name': called, 'content': content}
+      shaped.append((role, fields))
+    return shaped
 
   def _trim(self, role: str, content: str) -> str:
     return content.strip() if self._trims[role] else content
@@ -357,14 +443,15 @@ class ChatFormat:
     """Ids of pieces that follow a control token."""
     return self.tokenizer.encode_pieces(pieces, inside=True)
 
-  def _pieces(self, messages: Sequence[Message]) -> list[_Piece]:
+  def _pieces(self, messages: Sequence[_Fields]) -> list[_Piece]:
     """The rendering, cut into contents and the template's text."""
-    first, *frame = self._frame(tuple(message.role for message in messages))
+    outline = tuple((role, tuple(fields)) for role, fields in messages)
+    first, *frame = self._frame(outline)
+    contents = [text for _, fields in messages for text in fields.values()]
     text = self._plain(messages)
     pieces = [(first, True)]
     rest = text.removeprefix(first)
-    for message, after in zip(messages, frame, strict=True):
-      raw = message.content
+    for raw, after in zip(contents, frame, strict=True):
       trimmed = (raw, raw.rstrip(), raw.lstrip(), raw.strip())
       content = next((x for x in trimmed if rest.startswith(x + after)), None)
       if content is None:
@@ -374,16 +461,24 @@ class ChatFormat:
     if ''.join(piece for piece, _ in pieces) != text:
       raise ChatTemplateError(
           'The chat template changes the content of a message among'
-          f' {reprlib.repr([m.content for m in messages])}{self._way_out}'
+          f' {reprlib.repr(contents)}{self._way_out}'
       )
     return pieces
 
-  def _find_frame(self, roles: tuple[str, ...]) -> list[str]:
-    """The template's text before, between and after messages of `roles`."""
-    marks = _marks(len(roles))
-    text = self._plain(
-        [Message(role, mark) for role, mark in zip(roles, marks, strict=True)]
-    )
+  def _find_frame(
+      self, outline: tuple[tuple[str, tuple[str, ...]], ...]
+  ) -> list[str]:
+    """The template's text before, between and after the texts of messages.
+
+    Args:
+      outline: roles, and names of fields.
+    """
+    marks = _marks(sum(len(names) for _, names in outline))
+    left = iter(marks)
+    text = self._plain([
+        (role, {name: next(left) for name in names}) for role, names in outline
+    ])
+    roles = [role for role, names in outline for _ in names]
     frame = []
     for role, mark in zip(roles, marks, strict=True):
       before, match, text = text.partition(mark)
@@ -436,8 +531,11 @@ class ChatFormat:
           f' after it exactly once and in order{self._way_out}'
       )
     lead = before.removeprefix(self._render(history))
-    # Others that add a channel end a message by another token than was sampled.
-    kept = not lead.strip() or self.source == template_lib.HARMONY
+    # A channel, which the policy opens itself; not where another token than was
+    # sampled ends its message.
+    kept = not lead.strip() or (
+        lead.startswith(harmony.CHANNEL) and head.startswith(harmony.RETURN)
+    )
     return (lead if kept else ''), head, tail
 
   def _finds_end(self, head: str) -> tuple[str, str, int]:
@@ -480,20 +578,19 @@ class ChatFormat:
     observation_ids = functools.cache(
         functools.partial(self.observation, ended=True)
     )
-    for history, answers in _probes(self.has_system):
+    for history, answers in _probes(self.has_system, self._probed()):
       so_far = self._render(history)
       wholes = []
       for completion, observation in answers:
         added = [Message('assistant', completion), Message('user', observation)]
         wholes.append(self._render([*history, *added]))
-        appended = (
-            so_far
-            + self._lead
-            + self._trim('assistant', completion)
-            + self._trail
-            + self._head
-            + self._trim('user', observation)
-            + self._tail
+        said, called = self._said(completion)
+        appended = so_far + _joined(
+            *said,
+            (self._trail, True),
+            *self._heads(called),
+            (self._trim('user', observation), False),
+            (self._tail, True),
         )
         if wholes[-1] != appended:
           raise ChatTemplateError(
@@ -508,9 +605,19 @@ class ChatFormat:
         # Blanks at the start may join the header's: see `completion`.
         content = self._trim('assistant', answer[0])
         if content == content.lstrip():
-          ids = [*completion_ids(answer[0]), *observation_ids(answer[1])]
+          first = completion_ids(answer[0])
+          then = observation_ids(answer[1], called=self.called(first))
           added = [Message('assistant', content), Message('user', answer[1])]
-          self._prove_ids([*history, *added], whole, [*prompt, *ids])
+          ids = [*prompt, *first, *then]
+          self._prove_ids([*history, *added], whole, ids)
+
+  def _probed(self) -> Sequence[str]:
+    """Contents to probe with: those of all templates, and calls."""
+    if not self._names_answers:
+      return _CONTENTS
+    before, between, after = harmony.CALL_TEXTS
+    call = f'{before}f{between}{{"x": "<think>"}}{after}'
+    return (*_CONTENTS, call, f'<think>\nreasons\n</think>\n\n{call}')
 
   def _prove_ids(
       self, messages: Sequence[Message], text: str, ids: Sequence[int]
@@ -519,7 +626,8 @@ class ChatFormat:
 
     Not where a content spells a control token: it becomes one in the whole.
     """
-    if any(self._spells_control(message.content) for message in messages):
+    texts = (x for _, fields in self._shaped(messages) for x in fields.values())
+    if any(map(self._spells_control, texts)):
       return
     whole = self.tokenizer.encode(text, allow_special=True)
     if ids == whole:
@@ -578,18 +686,18 @@ def _try(
   template_lib.trial(source, dict(special_tokens), probes, json.loads(tools))
 
 
-def _answered(messages: Sequence[Message], role: str) -> list[Message]:
-  """The messages; what the user says after the policy has this role."""
-  first = next(
-      (i for i, message in enumerate(messages) if message.role == 'assistant'),
-      len(messages),
-  )
-  return [
-      Message(role, message.content)
-      if i > first and message.role == 'user'
-      else message
-      for i, message in enumerate(messages)
-  ]
+def _message(role: str, fields: Mapping[str, str]) -> Mapping[str, Any]:
+  """A message as OpenAI's API has it."""
+  if 'function' not in fields:
+    return {'role': role, **fields}
+  rest = {k: v for k, v in fields.items() if k not in ('function', 'arguments')}
+  call = {'name': fields['function'], 'arguments': fields['arguments']}
+  calls = [{'type': 'function', 'function': call}]
+  return {'role': role, 'content': '', **rest, 'tool_calls': calls}
+
+
+def _joined(*pieces: _Piece) -> str:
+  return ''.join(text for text, _ in pieces)
 
 
 def _json_with(text: str, word: str) -> tuple[int, int, dict[str, Any]] | None:
@@ -618,17 +726,22 @@ def _conversations(has_system: bool) -> Iterator[list[Message]]:
 
 
 def _probes(
-    has_system: bool,
+    has_system: bool, contents: Sequence[str] = _CONTENTS
 ) -> Iterator[tuple[list[Message], list[tuple[str, str]]]]:
-  """Yields histories, each with completions and observations that follow it."""
-  plain = _CONTENTS[0]
+  """Yields histories, each with completions and observations that follow it.
+
+  Args:
+    has_system: whether some have a system message.
+    contents: of messages.
+  """
+  plain = contents[0]
   user = lambda content: Message('user', content)
   assistant = lambda content: Message('assistant', content)
   histories = [
-      *([user(content)] for content in _CONTENTS),
+      *([user(content)] for content in contents),
       [user(plain), assistant('one'), user('two')],
   ]
-  for content in _CONTENTS:
+  for content in contents:
     histories.append([
         user(plain),
         assistant(content),
@@ -643,8 +756,8 @@ def _probes(
         for history in (histories[0], histories[-1])
     ]
   answers = [
-      *((content, plain) for content in _CONTENTS),
-      *((plain, content) for content in _CONTENTS),
+      *((content, plain) for content in contents),
+      *((plain, content) for content in contents),
   ]
   for history in histories:
     yield history, answers

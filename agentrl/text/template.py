@@ -94,44 +94,6 @@ QWEN3 = _chatml(
 # it, stays before every completion.
 QWEN3_NO_THINK = _chatml(before=_NO_THOUGHT, opening=_NO_THOUGHT)
 
-
-def _harmony(effort: str, opening: str = '') -> str:
-  """gpt-oss's template, harmony, but that it rewrites no earlier turn.
-
-  The model's own deletes the reasoning of earlier turns, and ends their answers by
-  another token than was sampled.
-
-  Args:
-    effort: of reasoning: low, medium or high.
-    opening: what stands behind the role in the generation prompt.
-  """
-  return (
-      "{{ '<|start|>system<|message|>You are ChatGPT, a large language model"
-      " trained by OpenAI.\nKnowledge cutoff: 2024-06\nCurrent date: ' +"
-      f" strftime_now('%Y-%m-%d') + '\n\nReasoning: {effort}\n\n# Valid"
-      ' channels: analysis, commentary, final. Channel must be included for'
-      " every message.<|end|>' }}"
-      '{% for message in messages %}'
-      "{% if message.role == 'assistant' %}"
-      "{{ '<|start|>assistant<|channel|>final<|message|>' + message.content"
-      " + '<|return|>' }}"
-      "{% elif message.role == 'system' %}"
-      "{{ '<|start|>developer<|message|># Instructions\n\n' + message.content"
-      " + '<|end|>' }}"
-      "{% else %}{{ '<|start|>' + message.role + '<|message|>'"
-      " + message.content + '<|end|>' }}{% endif %}{% endfor %}"
-      '{% if add_generation_prompt %}'
-      f"{{{{ '<|start|>assistant{opening}' }}}}{{% endif %}}"
-  )
-
-
-# The policy opens the channels of its messages itself, so it may think first. What
-# it thought stays in the conversation; a message without, such as an expert's, has
-# none.
-HARMONY = _harmony('medium')
-# With reasoning off: each answer is a message of the channel 'final' at once.
-HARMONY_NO_THINK = _harmony('low', '<|channel|>final<|message|>')
-
 # Limits of a trial. 400 short conversations take 0.1 s of processor time and a
 # tenth of the memory.
 _CPU_S = 10

@@ -4,6 +4,7 @@ Built on the `tokenizers` library: transformers is needed only to convert older
 files, see `hf_folder`. `train_bpe` makes the small tokenizers of `tiny` policies.
 """
 
+import itertools
 import json
 import pathlib
 import re
@@ -219,6 +220,15 @@ class Tokenizer:
     """
     ids = [i for i in ids if 0 <= i < self.vocab_size]
     return self._backend.decode(ids, skip_special_tokens=skip_special)
+
+  def decode_pieces(self, ids: Sequence[int]) -> list[tuple[str, bool]]:
+    """Text of `ids`, cut at control tokens: `(text, whether it is one)`."""
+    runs = itertools.groupby(ids, key=lambda i: i in self.control_ids)
+    return [
+        (self.decode(part, skip_special=False), is_control)
+        for is_control, run in runs
+        for part in ([[i] for i in run] if is_control else [list(run)])
+    ]
 
   def settled(self, ids: Sequence[int], *, skip_special: bool = True) -> int:
     """How many of `ids` decode alike whatever follows.

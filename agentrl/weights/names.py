@@ -36,8 +36,7 @@ class Tensor:
   Attributes:
     path: in our tree.
     hf: name in safetensors; `{i}` stands for the layer, `{e}` for the expert.
-    gguf: name in GGUF, the same for all experts of a layer; None if no GGUF file
-      with such a tensor is read.
+    gguf: name in GGUF, the same for all experts of a layer.
     transposed: files have [out, in], we have [in, out].
     grouped: sizes of the parts of which the matrix is made, one below the other,
       for one of the groups that their rows are together in in the file; ():
@@ -48,7 +47,7 @@ class Tensor:
 
   path: tuple[str, ...]
   hf: str
-  gguf: str | None
+  gguf: str
   transposed: bool = False
   grouped: tuple[int, ...] = ()
   run: Run | None = None
@@ -98,11 +97,11 @@ class Piece(NamedTuple):
 
 
 def _vector(path, hf, gguf):
-  return Tensor(path, f'model.layers.{{i}}.{hf}', gguf and f'blk.{{i}}.{gguf}')
+  return Tensor(path, f'model.layers.{{i}}.{hf}', f'blk.{{i}}.{gguf}')
 
 
 def _norm(path, hf, gguf):
-  return _vector((*path, 'scale'), f'{hf}.weight', gguf and f'{gguf}.weight')
+  return _vector((*path, 'scale'), f'{hf}.weight', f'{gguf}.weight')
 
 
 def _kernel(block, name, hf, gguf, leaf=('kernel',)):
@@ -182,11 +181,11 @@ _MIXERS: dict[str, Callable[[TransformerConfig, Layer], Iterator[Tensor]]] = {
 
 
 def _shared_expert(config: TransformerConfig) -> Iterator[Tensor]:
-  hf = 'mlp.shared_expert'
-  yield _kernel('mlp', 'shared_gate', f'{hf}_gate', None)
+  hf, gguf = 'mlp.shared_expert', architectures.tensors(config.family)
+  yield _kernel('mlp', 'shared_gate', f'{hf}_gate', gguf['shared_gate'])
   for name in ('gate', 'up', 'down'):
-    leaf = (name, 'kernel')
-    yield _kernel('mlp', 'shared', f'{hf}.{name}_proj', None, leaf=leaf)
+    leaf, theirs = (name, 'kernel'), gguf[f'shared_{name}_proj']
+    yield _kernel('mlp', 'shared', f'{hf}.{name}_proj', theirs, leaf=leaf)
 
 
 def _mlp(config: TransformerConfig) -> Iterator[Tensor]:
@@ -232,28 +231,31 @@ def _norms(config: TransformerConfig) -> Iterator[Tensor]:
 def _inputs(config: TransformerConfig) -> Iterator[Tensor]:
   """Tensors of a layer's inputs beside its state, and the scalar of its result."""
   if config.layer_inputs:
-    yield _kernel('inputs', 'state', 'per_layer_input_gate', None)
-    yield _kernel('inputs', 'result', 'per_layer_projection', None)
-    yield _norm(('inputs', 'post_norm'), 'post_per_layer_input_norm', None)
+    yield _kernel('inputs', 'state', 'per_layer_input_gate', 'inp_gate')
+    yield _kernel('inputs', 'result', 'per_layer_projection', 'proj')
+    norm = ('inputs', 'post_norm')
+    yield _norm(norm, 'post_per_layer_input_norm', 'post_norm')
   if config.layer_scalars:
-    yield _vector(('scalar',), 'layer_scalar', None)
+    yield _vector(('scalar',), 'layer_scalar', 'layer_output_scale.weight')
 
 
 # Of the model, if its layers have inputs beside their states.
 _TOKEN_INPUTS = (
     Tensor(
-        ('token_inputs', 'embed'), 'model.embed_tokens_per_layer.weight', None
+        ('token_inputs', 'embed'),
+        'model.embed_tokens_per_layer.weight',
+        'per_layer_token_embd.weight',
     ),
     Tensor(
         ('token_inputs', 'projection', 'kernel'),
         'model.per_layer_model_projection.weight',
-        None,
+        'per_layer_model_proj.weight',
         True,
     ),
     Tensor(
         ('token_inputs', 'norm', 'scale'),
         'model.per_layer_projection_norm.weight',
-        None,
+        'per_layer_proj_norm.weight',
     ),
 )
 EMBED = Tensor(('embed',), 'model.embed_tokens.weight', 'token_embd.weight')

@@ -556,6 +556,13 @@ SEARCH = functions.Function(
 )
 HERMES = formats.FORMATS['tools']
 LLAMA = formats.tools('', 'name', 'parameters', '')
+# gpt-oss's.
+_MARKS = (
+    '<|channel|>commentary to=functions.',
+    ' <|constrain|>json<|message|>',
+    '<|call|>',
+)
+HARMONY = formats.named_tools(*_MARKS)
 
 
 def call(text, format=HERMES, table=(SEARCH,)):
@@ -586,6 +593,60 @@ def test_llamas_call_is_bare():
   action, error = call(text, LLAMA)
   assert error is None and LLAMA.write(action, (SEARCH,)) == text
   assert call(f'Well: {text}', LLAMA)[1] == 'it is no JSON object.'
+
+
+def test_a_call_may_name_its_function_outside_of_the_json():
+  written = HARMONY.write(
+      '{"name": "search", "arguments": {"words": ["a"]}}', (SEARCH,)
+  )
+  before, between, after = _MARKS
+  assert written == f'{before}search{between}{{"words": ["a"]}}{after}'
+  action, error = call(f'I look it up.\n{written}', HARMONY)
+  assert error is None
+  assert functions.called((SEARCH,), action) == ('search', {'words': ['a']})
+  # Arguments may hold the words of other formats.
+  odd = written.replace('"a"', '"<tool_call>"')
+  assert call(odd, HARMONY)[1] is None
+  words = formats.named_tools(*_MARKS, words=True)
+  assert call('It is a.', words) == ('It is a.', None)
+  assert words.write('It is a.', (SEARCH,)) == 'It is a.'
+  assert call(written, words) == (action, None)
+
+
+@pytest.mark.parametrize(
+    'text, said',
+    [
+        ('It is a.', 'there is no "<|channel|>commentary to=functions." in it'),
+        ('{before}search{between}{{"words": [', 'there is no "<|call|>" in it'),
+        ('{before}search{between}{{"words": [}}{after}', 'its JSON is broken'),
+        ('{before}search{between}{after}', 'it has no JSON object'),
+        ('{before}search{{}}{after}', 'there is no " <|constrain|>json'),
+        (
+            '{before}find{between}{{}}{after}',
+            "unknown function 'find'; known: s",
+        ),
+        ('{before}{between}{{}}{after}', "unknown function ''"),
+        (
+            '{before}search{between}{{}}{after}',
+            "'words' is a required property",
+        ),
+        ('{before}search{between}[1]{after}', 'it has no JSON object'),
+        (
+            '{before}search{between}{{}}{after}\n{before}search{between}{{}}{after}',
+            'only one action',
+        ),
+        (
+            '{before}search{between}{{}}{after}\nso',
+            'something stands behind "<|call',
+        ),
+        ('{before}search{between}{{}} so{after}', 'stands behind its JSON'),
+    ],
+)
+def test_what_is_no_named_call_is_explained(text, said):
+  before, between, after = _MARKS
+  text = text.format(before=before, between=between, after=after)
+  action, error = call(text, HARMONY)
+  assert action == '' and said in error
 
 
 def test_functions_without_a_schema_are_tools_as_well():
@@ -675,7 +736,13 @@ def test_what_is_no_call_is_explained(text, said):
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=60))
 def test_reading_tools_raises_nothing(text):
-  for format in (HERMES, LLAMA):
-    for around in (text, f'<tool_call>{text}</tool_call>', f'{{{text}}}'):
+  before, between, after = _MARKS
+  for format in (HERMES, LLAMA, HARMONY):
+    for around in (
+        text,
+        f'<tool_call>{text}</tool_call>',
+        f'{{{text}}}',
+        f'{before}search{between}{{{text}}}{after}',
+    ):
       action, error = format.read(around, (SEARCH,))
       assert (action == '') == (error is not None)

@@ -12,6 +12,7 @@ from agentrl.envs.client import EnvClient
 from agentrl.rollout.agent import make_agent
 from agentrl.rollout.episode import run_episode
 from agentrl.rollout.options import AgentOptions, Limits
+from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.types import Message
 from tests.envs.adapters import program_agent, program_test
 from tests.rollout import scripts
@@ -33,14 +34,14 @@ def tasks(tmp_path):
   return str(path)
 
 
-def played(tokenizer, function, tasks, *texts, task_id=3):
+def played(tokenizer, function, tasks, *texts, task_id=3, template='chatml'):
   """The episode of a policy that says these texts, and the policy."""
   spec = envs.get('program')
   options = dict(function=function, tasks=tasks)
   agent = make_agent(
       spec.under(**options),
       tokenizer,
-      AgentOptions(format='chat', instructions='compact', template='chatml'),
+      AgentOptions(format='chat', instructions='compact', template=template),
   )
   policy = scripts.scripted(agent, *texts)
 
@@ -85,6 +86,41 @@ def test_what_an_agent_asks_goes_on_in_one_segment(chat, tasks):
   # The answer of the tool follows the very ids that were sampled.
   assert second.startswith(f'{first}I use it.\n{CALL}')
   assert '<tool_response>\n21\n</tool_response>' in second
+
+
+def test_what_an_agent_asks_goes_on_in_harmony_too(tasks):
+  controls = 'start message channel end return call constrain'.split()
+  tokenizer = tokenizer_lib.train_bpe(
+      ['What is 3 times 7? It is 21.'] * 9,
+      vocab_size=320,
+      specials=(
+          *(tokenizer_lib.START, tokenizer_lib.END, tokenizer_lib.PAD),
+          *(f'<|{x}|>' for x in controls),
+      ),
+  )
+  call = (
+      '<|channel|>commentary to=functions.multiply <|constrain|>json<|message|>'
+      '{"a": 3, "b": 7}<|call|>'
+  )
+  function = f'{program_agent.__name__}:solve'
+  texts = f'<think>\n3 times 7.\n</think>\n\n{call}', 'It is 21.'
+  episode, policy = played(
+      tokenizer, function, tasks, *texts, template='harmony'
+  )
+  assert episode.error is None
+  assert (episode.success, episode.episode_return) == (True, 1.0)
+  assert len(episode.segments) == 1
+  first, second = (
+      tokenizer.decode(x['input_ids'], skip_special=False)
+      for x in policy.requests[:2]
+  )
+  assert '// Multiplies two numbers.\ntype multiply = (_: {\n' in first
+  assert second == (
+      f'{first}<|channel|>analysis<|message|>3 times'
+      ' 7.<|end|><|start|>assistant'
+      f'{call}<|start|>functions.multiply to=assistant<|channel|>commentary'
+      '<|message|>21<|end|><|start|>assistant'
+  )
 
 
 def test_a_conversation_that_is_rewritten_is_a_segment_of_its_own(

@@ -8,7 +8,7 @@ import copy
 import pytest
 
 from agentrl.errors import ChatTemplateError
-from agentrl.text import tokenizer as tokenizer_lib
+from agentrl.text import harmony_template, tokenizer as tokenizer_lib
 from agentrl.text.chat import ChatFormat
 from agentrl.types import Message
 
@@ -214,7 +214,7 @@ def harmony_tok():
       specials=(
           *(tokenizer_lib.START, tokenizer_lib.END, tokenizer_lib.PAD),
           *('<|start|>', '<|message|>', '<|channel|>', '<|end|>', '<|return|>'),
-          '<|call|>',
+          *('<|call|>', '<|constrain|>'),
       ),
   )
 
@@ -250,9 +250,246 @@ def test_harmony_keeps_what_the_policy_thought(harmony_tok):
       '<|call|>'
   )
   assert read(thought + call) == '<think>\nIt is red.\n{}\n</think>\n\n'
-  with pytest.raises(ChatTemplateError, match="'walk': it has no"):
-    tools = [{'type': 'function', 'function': {'name': 'walk'}}]
-    with_template(tok, HARMONY, template='harmony', tools=tools)
+  # A recorded completion has the thoughts where the policy writes them.
+  said = '<think>\nIt is red.\n</think>\n\ngo'
+  assert show(chat.completion(said)) == thought + final
+  assert show(chat.completion('<think>\nIt', ended=False)) == (
+      '<|channel|>analysis<|message|>It'
+  )
+  messages = [Message('user', 'hi'), Message('assistant', said)]
+  assert show(chat.prompt([*messages, Message('user', 'ok')])).endswith(
+      f'hi<|end|><|start|>assistant{thought}{final}{following}'
+  )
+
+
+WEATHER = {
+    'type': 'function',
+    'function': {
+        'name': 'weather',
+        'description': 'Gets the weather.\nOf today.',
+        'parameters': {
+            'type': 'object',
+            'properties': {
+                'places': {
+                    'type': 'array',
+                    'items': {'type': 'string'},
+                    'description': 'Names of towns.',
+                },
+                'unit': {'type': 'string', 'enum': ['c', 'f'], 'default': 'c'},
+                'days': {'type': 'integer', 'default': 1},
+                'note': {'type': ['string', 'null'], 'title': 'Note'},
+                'area': {
+                    'type': 'object',
+                    'properties': {
+                        'wide': {'type': 'boolean', 'default': False},
+                        'name': {'type': 'string', 'nullable': True},
+                    },
+                    'required': ['name'],
+                },
+                'rest': {'anyOf': [{'type': 'string'}, {'type': 'null'}]},
+                'like': {'oneOf': [{'type': 'string'}, {'type': 'integer'}]},
+            },
+            'required': ['places'],
+        },
+    },
+}
+PING = {
+    'type': 'function',
+    'function': {'name': 'ping', 'description': 'Waits.'},
+}
+# As openai-harmony 0.0.8 renders them, but for `like`, as gpt-oss's own template.
+TOLD = """# Tools
+
+## functions
+
+namespace functions {
+
+// Gets the weather.
+// Of today.
+type weather = (_: {
+// Names of towns.
+places: string[],
+unit?: "c" | "f", // default: c
+days?: number, // default: 1
+// Note
+//
+note?: string | null,
+area?: {
+    wide?: boolean, // default: false
+    name: string | null,
+    },
+rest?: any,
+like?: string | number,
+}) => any;
+
+// Waits.
+type ping = () => any;
+
+} // namespace functions"""
+CALLED = (
+    '<|channel|>commentary to=functions.weather <|constrain|>json<|message|>'
+    '{"places": ["Rome"]}<|call|>'
+)
+
+
+@pytest.fixture(scope='module')
+def harmony_tools(harmony_tok):
+  tools = [WEATHER, PING]
+  return ChatFormat(
+      harmony_tok, template='harmony', date='2026-12-01', tools=tools
+  )
+
+
+def test_harmony_tells_functions_as_openai_harmony_does(
+    harmony_tok, harmony_tools
+):
+  show = lambda *messages: harmony_tok.decode(
+      harmony_tools.prompt(messages), skip_special=False
+  )
+  user = Message('user', 'hi')
+  system, developer, *rest = show(Message('system', 'Be brief.'), user).split(
+      '<|end|>'
+  )
+  assert system.endswith(
+      'Channel must be included for every message.\nCalls to these tools must'
+      " go to the commentary channel: 'functions'."
+  )
+  start = '<|start|>developer<|message|>'
+  assert developer == f'{start}# Instructions\n\nBe brief.\n\n{TOLD}'
+  assert rest == ['<|start|>user<|message|>hi', '<|start|>assistant']
+  assert show(user).split('<|end|>')[1] == start + TOLD
+
+
+def test_the_called_function_answers_in_harmony(harmony_tok, harmony_tools):
+  tok, chat = harmony_tok, harmony_tools
+  show = lambda ids: tok.decode(ids, skip_special=False)
+  assert ''.join(chat.call) == CALLED.replace('weather', '').replace(
+      '{"places": ["Rome"]}', ''
+  )
+  ids = chat.completion(CALLED)
+  assert show(ids) == CALLED
+  assert ids[-1] == tok.token_to_id('<|call|>')
+  assert chat.called(ids) == 'weather' and chat.read(ids) == CALLED
+  answer = (
+      '<|start|>functions.weather to=assistant<|channel|>commentary<|message|>'
+      '{"sunny": true}<|end|><|start|>assistant'
+  )
+  observation = lambda ids: show(
+      chat.observation(
+          '{"sunny": true}',
+          ended=ids[-1] in chat.stop_ids,
+          called=chat.called(ids),
+      )
+  )
+  assert observation(ids) == answer
+  # The end of a call that was cut is not sampled; nothing else is missing.
+  cut = chat.completion(CALLED.removesuffix('"]}<|call|>'), ended=False)
+  assert chat.called(cut) == 'weather'
+  assert observation(cut) == f'<|call|>{answer}'
+  # All of it again in a prompt: after a thought, and words that call nothing.
+  thought = '<think>\nWhere?\n</think>\n\n'
+  messages = [
+      Message('user', 'hi'),
+      Message('assistant', thought + CALLED),
+      Message('user', '{"sunny": true}'),
+      Message('assistant', 'It is.'),
+      Message('user', 'ok'),
+  ]
+  prompt = chat.prompt(messages)
+  assert show(prompt).partition('hi<|end|><|start|>assistant')[2] == (
+      '<|channel|>analysis<|message|>Where?<|end|><|start|>assistant'
+      f'{CALLED}{answer}<|channel|>final<|message|>It is.<|return|>'
+      '<|start|>user<|message|>ok<|end|><|start|>assistant'
+  )
+  # Conversations that come as they are say themselves which are answers.
+  roles = ('user', 'assistant', 'tool', 'assistant', 'user')
+  as_is = [Message(r, x.content) for r, x in zip(roles, messages, strict=True)]
+  assert chat.prompt(as_is, as_is=True) == prompt
+  assert chat.prompt([Message('tool', 'hi'), *as_is[1:]], as_is=True) == prompt
+
+
+@pytest.mark.parametrize(
+    'sampled, text, called',
+    [
+        # Before the channel, as the renderer has it, or without the type.
+        (
+            (
+                ' to=functions.weather<|channel|>commentary <|constrain|>json'
+                '<|message|>{"places": ["Rome"]}<|call|>'
+            ),
+            CALLED,
+            'weather',
+        ),
+        (
+            (
+                '<|channel|>commentary to=functions.weather<|message|>'
+                '{"places": ["Rome"]}<|call|>'
+            ),
+            CALLED,
+            'weather',
+        ),
+        # The recipient makes a call, whatever the channel and the end.
+        (CALLED.replace('commentary', 'analysis'), CALLED, 'weather'),
+        (CALLED.replace('<|call|>', '<|return|>'), CALLED, 'weather'),
+        # Words to the user before it are a thought.
+        (
+            f'<|channel|>commentary<|message|>So.<|end|><|start|>assistant{CALLED}',
+            f'<think>\nSo.\n</think>\n\n{CALLED}',
+            'weather',
+        ),
+        # Of several calls the last is answered.
+        (
+            (
+                CALLED.replace('<|call|>', '<|end|>')
+                + '<|start|>assistant'
+                + CALLED.replace('weather', 'ping')
+            ),
+            f'{CALLED}\n{CALLED.replace("weather", "ping")}',
+            'ping',
+        ),
+        ('<|channel|>final<|message|>Hi.<|return|>', 'Hi.', None),
+        # Tools that gpt-oss knows are not here: such a message is a thought.
+        (
+            '<|channel|>analysis to=python<|message|>1<|call|>',
+            '<think>\n1\n</think>\n\n',
+            None,
+        ),
+        ('<|channel|>commentary to=functions.we', '<think>\n', None),
+        ('<|channel|>final<|call|><|message|>Hi.', 'Hi.', None),
+    ],
+)
+def test_calls_are_read_off_the_header(
+    harmony_tok, harmony_tools, sampled, text, called
+):
+  ids = harmony_tok.encode(sampled, allow_special=True)
+  assert harmony_tools.read(ids) == text
+  assert harmony_tools.called(ids) == called
+
+
+def test_a_spelled_control_token_is_text_in_harmony(harmony_tok, harmony_tools):
+  words = f'I write {CALLED}'
+  final = [('<|channel|>final<|message|>', True), (words, False)]
+  ids = harmony_tok.encode_pieces([*final, ('<|return|>', True)])
+  assert harmony_tools.called(ids) is None
+  assert harmony_tools.completion(words) == ids
+  name = 'f<|call|>'
+  observed = harmony_tools.observation('x', ended=True, called=name)
+  assert harmony_tok.token_to_id('<|call|>') not in observed
+
+
+def test_harmony_without_reasoning_has_no_calls(harmony_tok):
+  with pytest.raises(ChatTemplateError, match="'ping'.*template='harmony' has"):
+    ChatFormat(harmony_tok, template='harmony_no_think', tools=[PING])
+  with pytest.raises(ChatTemplateError, match="template='harmony'"):
+    source = HARMONY.replace('{% for m', '{{ tools }}{% for m', 1)
+    with_template(harmony_tok, source, tools=[PING])
+
+
+def test_a_template_of_channels_is_known_by_its_ends(harmony_tok):
+  """An exported folder has our template as its own."""
+  source = f'{{# x #}}{harmony_template.HARMONY}'
+  chat = with_template(harmony_tok, source, tools=[PING])
+  assert chat.called(chat.completion(CALLED)) == 'weather'
 
 
 def test_gpt_oss_s_is_refused_and_ours_takes_its_place(harmony_tok):

@@ -11,11 +11,12 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+_INNER_SIZE = 'feed_forward_length'
 # Field of the metadata, behind the architecture's name -> our field, of all.
 REQUIRED = {
     'block_count': 'num_layers',
     'embedding_length': 'hidden_size',
-    'feed_forward_length': 'intermediate_size',
+    _INNER_SIZE: 'intermediate_size',
     'attention.head_count': 'num_heads',
     'context_length': 'max_positions',
     'attention.layer_norm_rms_epsilon': 'rms_norm_eps',
@@ -25,8 +26,19 @@ _EXPERTS = {
     'expert_used_count': 'num_experts_per_token',
     'expert_feed_forward_length': 'moe_intermediate_size',
 }
+_SHARED_EXPERT = {'expert_shared_feed_forward_length': 'shared_expert_size'}
+_LINEAR = {
+    'ssm.conv_kernel': 'linear_kernel',
+    'ssm.group_count': 'linear_key_heads',
+    'ssm.state_size': 'linear_key_dim',
+    'ssm.time_step_rank': 'linear_value_heads',
+}
 WINDOW = 'attention.sliding_window'
 TEMPERATURE = 'attention.temperature_scale'
+# Whether the weights of a token's experts sum to 1.
+_NORMED = 'expert_weights_norm'
+# Positions of images; those of a text are the same in each section.
+_SECTIONS = 'rope.dimension_sections'
 # Layers behind those of the model, which guess further tokens.
 EXTRA_LAYERS = 'nextn_predict_layers'
 # Fields that change a network, and the values that change nothing: those of an
@@ -35,6 +47,8 @@ NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     'attention.causal': (True,),
     'attention.clamp_kqv': (0.0,),
     'attention.max_alibi_bias': (0.0,),
+    # Kinds of layers one by one, beside the period.
+    'attention.recurrent_layers': (),
     'attention.scale': (0.0,),
     'attention.shared_kv_layers': (0,),
     'attn_logit_softcapping': (0.0,),
@@ -49,7 +63,7 @@ NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     'logit_scale': (0.0, 1.0),
     EXTRA_LAYERS: (0,),
     'residual_scale': (0.0, 1.0),
-    'rope.dimension_sections': (),
+    _SECTIONS: (),
     'rope.scale_linear': (1.0,),
     'rope.scaling.yarn_ext_factor': (1.0,),
     'use_parallel_residual': (False,),
@@ -72,6 +86,7 @@ class Architecture:
     others: field of the metadata -> the family of files in which it is not 0.
     fields: further fields that must be there -> ours.
     optional: further fields that need not be there -> ours.
+    absent: entries of REQUIRED that need not be there, or are read otherwise.
     network: fields of TransformerConfig that the files do not record.
     fixed: entries of NEUTRAL of its own.
     paired: whether rows of queries and keys are stored with those of a rotated
@@ -81,6 +96,9 @@ class Architecture:
     unrotated_every: every n-th layer is not rotated; 0: all are.
     attends_every: all layers but every n-th are of linear attention, unless the
       file has another n; 0: none is.
+    tiled: whether heads of values that share one of keys lie apart, see `tensors`.
+    kinds_differ: whether full layers may have other shapes than sliding ones, see
+      `kinds`.
     convolutions: whether layers without heads of keys are convolutions; the file
       then has their number layer by layer.
     unread: fields that do nothing to a text, though other architectures have them
@@ -95,12 +113,15 @@ class Architecture:
   others: Mapping[str, str] = dataclasses.field(default_factory=dict)
   fields: Mapping[str, str] = dataclasses.field(default_factory=dict)
   optional: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  absent: tuple[str, ...] = ()
   network: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   fixed: Mapping[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict)
   paired: bool = False
   full_every: int | None = None
   unrotated_every: int = 0
   attends_every: int = 0
+  tiled: bool = False
+  kinds_differ: bool = False
   convolutions: bool = False
   unread: tuple[str, ...] = ()
   yarn: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -118,20 +139,33 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     'qwen3moe': Architecture(
         'qwen3_moe',
         fields=_EXPERTS,
-        optional={'expert_weights_norm': 'norm_topk_prob'},
+        optional={_NORMED: 'norm_topk_prob'},
         network=dict(norm_topk_prob=True),
     ),
     'qwen35': Architecture(
         'qwen3_5_text',
-        fields={
-            'ssm.conv_kernel': 'linear_kernel',
-            'ssm.group_count': 'linear_key_heads',
-            'ssm.state_size': 'linear_key_dim',
-            'ssm.time_step_rank': 'linear_value_heads',
-        },
+        fields=_LINEAR,
         attends_every=4,
-        # Positions of images; those of a text are the same in each section.
-        unread=('rope.dimension_sections', EXTRA_LAYERS),
+        tiled=True,
+        unread=(_SECTIONS, EXTRA_LAYERS),
+    ),
+    'qwen35moe': Architecture(
+        'qwen3_5_moe_text',
+        fields=_LINEAR | _EXPERTS | _SHARED_EXPERT,
+        optional={_INNER_SIZE: 'intermediate_size'},  # of no layer
+        absent=(_INNER_SIZE,),
+        fixed={_NORMED: (True,)},
+        attends_every=4,
+        tiled=True,
+        unread=(_SECTIONS, EXTRA_LAYERS),
+    ),
+    'qwen3next': Architecture(
+        'qwen3_next',
+        fields=_LINEAR | _EXPERTS | _SHARED_EXPERT,
+        optional={_NORMED: 'norm_topk_prob'},
+        network=dict(norm_topk_prob=True),
+        attends_every=4,
+        unread=(EXTRA_LAYERS,),
     ),
     'lfm2': Architecture(
         'lfm2', fields={'shortconv.l_cache': 'conv_kernel'}, convolutions=True
@@ -150,6 +184,17 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         paired=True,
     ),
     'gemma3': Architecture('gemma3_text', full_every=6, scaled_by_width=62),
+    'gemma4': Architecture(
+        'gemma4_text',
+        optional={
+            'attention.shared_kv_layers': 'kv_shared_layers',
+            'embedding_length_per_layer_input': 'layer_inputs',
+            'final_logit_softcapping': 'logits_softcap',
+        },
+        absent=(_INNER_SIZE,),
+        full_every=0,
+        kinds_differ=True,
+    ),
     'olmo2': Architecture('olmo2', others={WINDOW: 'olmo3'}, full_every=4),
     'glm4': Architecture('glm4'),
     'phi3': Architecture('phi3', full_every=0),
@@ -175,6 +220,8 @@ _TENSORS = {
     'sinks': 'attn_sinks',
     **{name: f'ffn_{name}' for name in ('gate', 'up', 'down')},
     'router': 'ffn_gate_inp',
+    'shared_gate': 'ffn_gate_inp_shexp',
+    **{f'shared_{x}_proj': f'ffn_{x}_shexp' for x in ('gate', 'up', 'down')},
     **{
         f'experts_{name}': f'ffn_{name}_exps' for name in ('gate', 'up', 'down')
     },
@@ -199,6 +246,13 @@ _OWN: Mapping[str, Mapping[str, str]] = {
     'seed_oss': _NORM_BEHIND,
     'gpt_oss': _NORM_BEHIND,
     'qwen3_5_text': _NORM_BEHIND,
+    'qwen3_5_moe_text': _NORM_BEHIND,
+    # Newer files have the first as two; `tensors` makes it of them.
+    'qwen3_next': (
+        _NORM_BEHIND
+        | dict.fromkeys(('in_qkv', 'in_z'), 'ssm_in')
+        | dict.fromkeys(('in_b', 'in_a'), 'ssm_ba')
+    ),
     'lfm2': {
         'conv': 'shortconv.conv',
         'out': 'shortconv.out_proj',

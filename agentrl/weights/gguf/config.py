@@ -21,7 +21,7 @@ from agentrl.models.config import (
     TransformerConfig,
 )
 from agentrl.weights import bounds, families, hf_rope, names
-from agentrl.weights.gguf import architectures, metadata, rope
+from agentrl.weights.gguf import architectures, kinds, metadata, rope
 from agentrl.weights.gguf.architectures import (
     ARCHITECTURES,
     EXTRA_LAYERS,
@@ -33,7 +33,6 @@ from agentrl.weights.gguf.metadata import Metadata
 
 _SIZE, _VALUES = 'attention.key_length', 'attention.value_length'
 _KEYS = 'attention.head_count_kv'
-_PATTERN = 'attention.sliding_window_pattern'
 _INNER, _INTERVAL = 'ssm.inner_size', 'full_attention_interval'
 
 
@@ -83,6 +82,8 @@ def _config(
     data: Metadata, traits: Architecture, extra_layers: int
 ) -> TransformerConfig:
   required = {**architectures.REQUIRED, **traits.fields}
+  for field in traits.absent:
+    del required[field]
   data.check_has([*required])
   family = traits.family
   for field, other in traits.others.items():
@@ -95,11 +96,15 @@ def _config(
   for field, ours in {**required, **traits.optional}.items():
     if field in data.fields:
       values[ours] = data.checked(field, ours)
+  values.setdefault('intermediate_size', values.get('moe_intermediate_size'))
   values['num_layers'] -= extra_layers
-  values |= _heads(data, traits, values)
   values |= _embeddings(data)
   values |= _biases(data, values)
   values |= _layers(data, traits, values['num_layers'])
+  if traits.kinds_differ:
+    values |= kinds.parse(data, values)
+  else:
+    values |= _heads(data, traits, values)
   values |= _linear_layers(data, traits, values)
   values |= _convolutions(data, traits, values['num_layers'])
   values |= rope.parse(data, traits, values)
@@ -183,7 +188,6 @@ def _convolutions(
 
 def _embeddings(data: Metadata) -> dict[str, Any]:
   name, head = names.EMBED.gguf, names.LM_HEAD.gguf
-  assert name is not None
   if name not in data.tensors:
     raise WeightsError(f'{data.path} has no tensor {name!r}.')
   # GGUF lists the fastest dimension first.
@@ -261,16 +265,16 @@ def _extra_layers(data: Metadata, traits: Architecture) -> int:
 
 def _slides(data: Metadata, full_every: int, count: int) -> list[bool]:
   """For each layer, whether it has the window."""
-  pattern = data.fields.get(_PATTERN, full_every)
+  pattern = data.fields.get(kinds.PATTERN, full_every)
   if isinstance(pattern, list):
     if len(pattern) != count or not all(x in (0, 1) for x in pattern):
       raise WeightsError(
-          f'{data.place(_PATTERN)} is {data.short(_PATTERN)}; it must be one'
-          f' true or false for each of {count} layers.'
+          f'{data.place(kinds.PATTERN)} is {data.short(kinds.PATTERN)}; it must'
+          f' be one true or false for each of {count} layers.'
       )
     return [bool(x) for x in pattern]
-  if _PATTERN in data.fields:
-    bounds.check('sliding_window_pattern', pattern, data.place(_PATTERN))
+  if kinds.PATTERN in data.fields:
+    bounds.check('sliding_window_pattern', pattern, data.place(kinds.PATTERN))
   return [not pattern or bool((i + 1) % pattern) for i in range(count)]
 
 

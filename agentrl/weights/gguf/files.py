@@ -54,11 +54,16 @@ def load(
   reader = reader or open_file(path)
   config, traits, extra_layers = config_lib.parse(reader, path)
   tensors = tensors_lib.Tensors(
-      reader, config, path, paired=traits.paired, extra_layers=extra_layers
+      reader,
+      config,
+      path,
+      paired=traits.paired,
+      tiled=traits.tiled,
+      extra_layers=extra_layers,
   )
   params = names.assemble(
       config,
-      _name,
+      lambda tensor: tensor.gguf,
       tensors.names(),
       tensors.read,
       shape_of=tensors.shape,
@@ -66,11 +71,6 @@ def load(
       source=str(path),
   )
   return config, params
-
-
-def _name(tensor: names.Tensor) -> str:
-  assert tensor.gguf is not None  # of the architectures that are read
-  return tensor.gguf
 
 
 def open_file(path: str | pathlib.Path) -> gguf.GGUFReader:

@@ -1,7 +1,7 @@
 """The rotary embeddings of a GGUF file's model.
 
 `rope.scaling.type` names some kinds of scaling; those of Llama 3 and of Phi-3 are
-told by tensors with a divisor for each frequency.
+told by tensors with a divisor for each frequency, and so is Gemma 4's.
 """
 
 import functools
@@ -27,6 +27,8 @@ from agentrl.weights.gguf.metadata import Metadata, shortest
 _LLAMA3: dict[str, Any] = dict(
     original_max_positions=8192, low_freq_factor=1.0, high_freq_factor=4.0
 )
+# The divisor of a frequency so slow that it turns nothing.
+_NEVER = np.float32(1e30)
 _KIND, _FACTOR = 'rope.scaling.type', 'rope.scaling.factor'
 _ORIGINAL = 'rope.scaling.original_context_length'
 _AMPLITUDE = 'rope.scaling.attn_factor'
@@ -63,6 +65,11 @@ def parse(
   """
   family = families.FAMILIES[values['family']]
   theta = float(data.checked('rope.freq_base', 'rope_theta', 10000.0))
+  if traits.kinds_differ:
+    needed = ['rope.freq_base']
+    if values.get('sliding_window') is not None:
+      needed.append(_LOCAL)
+    data.check_has(needed)
   scaling = _scaling(data, traits, {**values, 'rope_theta': theta})
   if scaling is not None and scaling.kind not in family.scalings:
     raise WeightsError(
@@ -88,6 +95,8 @@ def parse(
 def _scaling(
     data: Metadata, traits: Architecture, values: Mapping[str, Any]
 ) -> rotary.Scaling | None:
+  if traits.kinds_differ:
+    return _proportional(data, values)
   kind = data.fields.get(_KIND, 'none')
   divisors = {ROPE_FREQS, ROPE_SHORT, ROPE_LONG} & data.tensors.keys()
   if divisors and kind in ('none', 'longrope'):
@@ -153,6 +162,24 @@ def _llama3(data: Metadata, theta: float, count: int) -> rotary.Scaling | None:
   raise WeightsError(
       f'{ROPE_FREQS!r} of {data.path} is not the scaling of Llama 3 with'
       f' {_LLAMA3}; give the directory of the safetensors.'
+  )
+
+
+def _proportional(data: Metadata, values: Mapping[str, Any]) -> rotary.Scaling:
+  """Gemma 4's scaling: divisors of 1 for the pairs that are turned, then 1e30."""
+  if ROPE_FREQS not in data.tensors:
+    raise WeightsError(f'{data.path} has no tensor {ROPE_FREQS!r}.')
+  count = (values.get('full_head_dim') or values['head_dim']) // 2
+  divisors = _divisors(data, ROPE_FREQS, count)
+  if divisors is not None:
+    turned = int(np.sum(divisors == 1))
+    if np.all(divisors[:turned] == 1) and np.all(divisors[turned:] >= _NEVER):
+      return rotary.Scaling(
+          'proportional', factor=1.0, rotated_part=turned / count
+      )
+  raise WeightsError(
+      f'{ROPE_FREQS!r} of {data.path} must be {count} divisors, 1 of the first'
+      f' pairs and {_NEVER:g} of those that are not turned.'
   )
 
 

@@ -5,8 +5,9 @@ norms which the network adds by itself. In files whose architecture is `paired`,
 of queries and keys are in an order of their own: llama.cpp rotates neighbouring
 dimensions of a head there; Hugging Face, and our `rotate`, pair dimension i with
 i + D/2. The experts of a layer are one tensor. In layers of linear attention, heads
-of values that share one of keys lie apart (see `_regroup`), and the logarithm of the
-decay is stored as minus its exponential.
+of values that share one of keys lie apart where files are `tiled` (see `_regroup`), and
+the logarithm of the decay is stored as minus its exponential. Qwen3-Next's `in_proj_qkvz`
+is two tensors, with all queries before all keys; older files have it as it is.
 """
 
 import pathlib
@@ -37,6 +38,8 @@ _REGROUPED = {
 }
 # Stored without their axis of length 1.
 _CONVOLUTIONS = ('.ssm_conv1d.weight', '.shortconv.conv.weight')
+_VECTOR = '.ffn_gate_inp_shexp.weight'  # may lack its axis of length 1
+_QKV, _Z, _QKVZ = '.attn_qkv.', '.attn_gate.', '.ssm_in.'
 _GATE, _UP, _BOTH = (f'.ffn_{name}_exps.' for name in ('gate', 'up', 'gate_up'))
 
 
@@ -50,6 +53,7 @@ class Tensors:
       path: str | pathlib.Path,
       *,
       paired: bool,
+      tiled: bool,
       extra_layers: int,
   ):
     """Reads nothing yet.
@@ -59,28 +63,39 @@ class Tensors:
       config: shape of the model.
       path: of the file, for messages.
       paired: whether rows of queries and keys are paired.
+      tiled: whether heads of values that share one of keys lie apart.
       extra_layers: layers behind the model's, which are left out.
     """
     self._config, self._path = config, path
     heads = {'attn_q': config.num_heads, 'attn_k': config.num_kv_heads}
     self._heads = heads if paired else {}
+    self._tiled = tiled
     count = config.num_layers
-    extra = tuple(f'blk.{i}.' for i in range(count, count + extra_layers))
+    left_out = (
+        *(f'blk.{i}.' for i in range(count, count + extra_layers)),
+        *_unread(config),
+    )
     # Name -> the tensors of the file that it is made of.
     self._parts: dict[str, tuple[gguf.ReaderTensor, ...]] = {
         tensor.name: (tensor,)
         for tensor in reader.tensors
         # `rope` has read the divisors.
-        if tensor.name not in _DIVISORS and not tensor.name.startswith(extra)
+        if tensor.name not in _DIVISORS and not tensor.name.startswith(left_out)
     }
     # gpt-oss's units, in whose columns gate and up take turns.
     self._units = config.glu_limit is not None
     if self._units:
-      for name in [name for name in self._parts if _GATE in name]:
-        up = name.replace(_GATE, _UP)
-        if up in self._parts:  # else both are unknown, which is said
-          both = (*self._parts.pop(name), *self._parts.pop(up))
-          self._parts[name.replace(_GATE, _BOTH)] = both
+      self._join(_GATE, _UP, _BOTH)
+    if config.family == 'qwen3_next':
+      self._join(_QKV, _Z, _QKVZ)
+
+  def _join(self, first: str, second: str, whole: str) -> None:
+    """Makes one tensor of two, by parts of their names."""
+    for name in [name for name in self._parts if first in name]:
+      other = name.replace(first, second)
+      if other in self._parts:  # else both are unknown, which is said
+        both = (*self._parts.pop(name), *self._parts.pop(other))
+        self._parts[name.replace(first, whole)] = both
 
   def names(self) -> set[str]:
     """All names."""
@@ -91,6 +106,10 @@ class Tensors:
     # GGUF lists the fastest dimension first.
     shapes = [part.shape[::-1].tolist() for part in self._parts[name]]
     shape = shapes[0]
+    if _QKVZ in name and len(shapes) == 2:
+      return self._packed_shape(name, shapes)
+    if name.endswith(_VECTOR) and len(shape) == 1:
+      return [1, *shape]
     if any(other != shape for other in shapes):
       raise WeightsError(
           f'{" and ".join(x.name for x in self._parts[name])} of {self._path}'
@@ -116,6 +135,10 @@ class Tensors:
     """
     values = [self._dequantise(part) for part in self._parts[name]]
     value = values[0]
+    if _QKVZ in name and len(values) == 2:
+      return self._pack(*values)
+    if name.endswith(_VECTOR):
+      return value.reshape(1, -1)
     if '_exps.' in name and self._units:
       value = np.stack(values, axis=2)
       value = value.reshape(len(value), -1, *values[0].shape[2:])
@@ -126,7 +149,7 @@ class Tensors:
     module = part.split('.')[0]
     if module in self._heads:
       return _unpair(value, self._heads[module])
-    if LINEAR in self._config.mixers and module in _REGROUPED:
+    if self._tiled and LINEAR in self._config.mixers and module in _REGROUPED:
       value = self._regroup(value, module)
     if name.endswith(_CONVOLUTIONS):
       return value[:, None]
@@ -136,6 +159,26 @@ class Tensors:
     if offset and name.endswith('norm.weight') and module != 'ssm_norm':
       return value - np.float32(offset)
     return value
+
+  def _packed_shape(self, name: str, shapes: list[list[int]]) -> list[int]:
+    c = self._config
+    keys = 2 * c.linear_key_heads * c.linear_key_dim
+    values = c.linear_value_heads * c.linear_value_dim
+    if shapes != [[keys + values, c.hidden_size], [values, c.hidden_size]]:
+      raise WeightsError(
+          f'{" and ".join(x.name for x in self._parts[name])} of {self._path}'
+          f' have the shapes {" and ".join(map(str, shapes))}; its'
+          f' configuration asks for {keys + values} and {values} rows.'
+      )
+    return [keys + 2 * values, c.hidden_size]
+
+  def _pack(self, qkv: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """One matrix, in which the rows of each head of keys are together."""
+    c = self._config
+    size = c.linear_key_heads * c.linear_key_dim
+    parts = (*np.split(qkv, [size, 2 * size]), z)
+    heads = [x.reshape(c.linear_key_heads, -1, c.hidden_size) for x in parts]
+    return np.concatenate(heads, axis=1).reshape(-1, c.hidden_size)
 
   def _regroup(self, value: np.ndarray, module: str) -> np.ndarray:
     """Heads of values in Hugging Face's order: those of one of keys together."""
@@ -166,6 +209,17 @@ class Tensors:
           f' {tensor.tensor_type.name}, which cannot be dequantised here; use a'
           ' Q8_0, F16 or F32 file.'
       ) from error
+
+
+def _unread(config: TransformerConfig) -> list[str]:
+  """Beginnings of names of keys and values of layers that read those of others."""
+  own = architectures.tensors(config.family)
+  return [
+      f'blk.{i}.{own[name]}.'
+      for i, layer in enumerate(config.layers)
+      if not layer.own_keys
+      for name in ('k', 'v', 'k_norm')
+  ]
 
 
 def _unpair(rows: np.ndarray, heads: int) -> np.ndarray:

@@ -14,11 +14,16 @@ ARCHITECTURES = {
     'ministral3': 'mistral3',
     'qwen3_moe': 'qwen3moe',
     'qwen3_5_text': 'qwen35',
+    'qwen3_5_moe_text': 'qwen35moe',
+    'qwen3_next': 'qwen3next',
     'gemma3_text': 'gemma3',
+    'gemma4_text': 'gemma4',
+    'gemma4_unified_text': 'gemma4',
     'olmo3': 'olmo2',
     'hunyuan_v1_dense': 'hunyuan-dense',
     'gpt_oss': 'gpt-oss',
 }
+_ONE_ADDED = ('gemma3', 'qwen35', 'qwen35moe', 'qwen3next')
 _PAIRED = ('llama', 'mistral3', 'smollm3', 'granite')
 
 
@@ -88,6 +93,14 @@ def _head_dim(config):
   return size or config.hidden_size // config.num_attention_heads
 
 
+def _of_kinds(config, field):
+  """A field of sliding layers, and of full ones, of which the last is one."""
+  settings = config.to_dict()
+  own = settings.get('per_layer_config') or {}
+  last = own.get(str(config.num_hidden_layers - 1), {})
+  return settings[field], last.get(field, settings[field])
+
+
 def _ropes(config):
   """The rotary parameters of full layers and of sliding ones."""
   rope = config.rope_parameters
@@ -105,18 +118,20 @@ def _metadata(config, name):
       'embedding_length': config.hidden_size,
       'feed_forward_length': _inner_size(config),
       'attention.head_count': config.num_attention_heads,
-      'attention.head_count_kv': config.num_key_value_heads,
       'attention.layer_norm_rms_epsilon': (
           getattr(config, 'norm_eps', None) or config.rms_norm_eps
       ),
       'rope.freq_base': float(rope['rope_theta']),
       'vocab_size': config.vocab_size,
   }
+  if local:
+    fields['rope.freq_base_swa'] = float(local['rope_theta'])
+  if name == 'gemma4':
+    return fields | _gemma4(config)
+  fields['attention.head_count_kv'] = config.num_key_value_heads
   if getattr(config, 'head_dim', None) and name != 'granite':
     fields['attention.key_length'] = config.head_dim
     fields['attention.value_length'] = config.head_dim
-  if local:
-    fields['rope.freq_base_swa'] = float(local['rope_theta'])
   if name in _PAIRED:
     fields['rope.dimension_count'] = _head_dim(config)
   kind = rope.get('rope_type')
@@ -179,7 +194,7 @@ def _hunyuan(config, rope):
   return fields
 
 
-def _qwen35(config, rope):
+def _linear_fields(config, rope):
   heads = config.linear_num_value_heads
   return {
       'ssm.conv_kernel': config.linear_conv_kernel_dim,
@@ -192,8 +207,47 @@ def _qwen35(config, rope):
       'rope.dimension_count': int(
           config.head_dim * rope['partial_rotary_factor']
       ),
-      'rope.dimension_sections': [11, 11, 10, 0],
   }
+
+
+def _next(config, rope):
+  fields = _linear_fields(config, rope) | _experts(config)
+  size = config.shared_expert_intermediate_size
+  return fields | {'expert_shared_feed_forward_length': size}
+
+
+def _gemma4(config):
+  slides = [kind == 'sliding_attention' for kind in config.layer_types]
+  size, full_size = _of_kinds(config, 'head_dim')
+  heads, full_heads = _of_kinds(config, 'num_key_value_heads')
+  shared = config.num_kv_shared_layers
+  fields = {
+      'attention.key_length': full_size,
+      'attention.value_length': full_size,
+      'attention.key_length_swa': size,
+      'attention.value_length_swa': size,
+      'attention.shared_kv_layers': shared,
+      'attention.sliding_window': config.sliding_window,
+      'attention.sliding_window_pattern': slides,
+      'embedding_length_per_layer_input': (
+          getattr(config, 'hidden_size_per_layer_input', None) or 0
+      ),
+      'rope.dimension_count': full_size,
+      'rope.dimension_count_swa': size,
+  }
+  if config.final_logit_softcapping:
+    cap = float(config.final_logit_softcapping)
+    fields['final_logit_softcapping'] = cap
+  if config.use_double_wide_mlp:
+    inner, count = config.intermediate_size, config.num_hidden_layers
+    fields['feed_forward_length'] = [inner] * (count - shared) + [
+        2 * inner
+    ] * shared
+  fields['attention.head_count_kv'] = heads
+  if heads != full_heads:
+    each = [heads if x else full_heads for x in slides]
+    fields['attention.head_count_kv'] = each
+  return fields
 
 
 def _inner_size(config):
@@ -207,6 +261,7 @@ def _inner_size(config):
   return unit * ((size + unit - 1) // unit)
 
 
+_SECTIONS = {'rope.dimension_sections': [11, 11, 10, 0]}
 _OWN = {
     'lfm2': lambda config, rope: {
         'shortconv.l_cache': config.conv_L_cache,
@@ -215,7 +270,11 @@ _OWN = {
             for kind in config.layer_types
         ],
     },
-    'qwen3_5_text': _qwen35,
+    'qwen3_5_text': (
+        lambda config, rope: _linear_fields(config, rope) | _SECTIONS
+    ),
+    'qwen3_5_moe_text': lambda config, rope: _next(config, rope) | _SECTIONS,
+    'qwen3_next': _next,
     'ministral3': lambda config, rope: {
         'rope.scaling.yarn_log_multiplier': rope['mscale_all_dim'],
         'attention.temperature_scale': rope['llama_4_scaling_beta'],
@@ -279,6 +338,31 @@ def tile(rows, config, size):
   return out
 
 
+def unpack(rows, config):
+  """Qwen3-Next's two tensors of one, a head of keys at a time."""
+  keys, size = config.linear_num_key_heads, config.linear_key_head_dim
+  values = config.linear_num_value_heads // keys * config.linear_value_head_dim
+  parts = ([], [], [], [])  # queries, keys, values, gates
+  start = 0
+  for _ in range(keys):
+    for part, length in zip(parts, (size, size, values, values), strict=True):
+      part.append(rows[start : start + length])
+      start += length
+  assert start == len(rows)
+  return np.concatenate(parts[0] + parts[1] + parts[2]), np.concatenate(
+      parts[3]
+  )
+
+
+def _linear_in_order(theirs, value):
+  """A tensor of a layer of linear attention whose heads keep their order."""
+  if '.conv1d.' in theirs:
+    return theirs, value[:, 0]
+  if theirs.endswith('.A_log'):
+    return theirs, -np.exp(value)
+  return theirs.replace('.dt_bias', '.dt_proj.bias'), value
+
+
 def _linear(theirs, value, config):
   """A tensor of a layer of linear attention, with its name."""
   size = config.linear_value_head_dim
@@ -323,12 +407,23 @@ def _tensors(model, name):
       value = pair(value, config.num_attention_heads)
     elif name in _PAIRED and '.k_proj.' in theirs:
       value = pair(value, config.num_key_value_heads)
+    elif '.in_proj_qkvz.' in theirs:
+      stem = named(theirs).replace('ssm_in', '{}')
+      for part, rows in zip(
+          ('attn_qkv', 'attn_gate'), unpack(value, config), strict=True
+      ):
+        yield stem.format(part), rows
+      continue
+    elif '.linear_attn.' in theirs and name == 'qwen3next':
+      theirs, value = _linear_in_order(theirs, value)
     elif '.linear_attn.' in theirs:
       theirs, value = _linear(theirs, value, config)
     elif '.conv.conv.' in theirs:
       value = value[:, 0]
-    elif name in ('gemma3', 'qwen35') and theirs.endswith('norm.weight'):
+    elif name in _ONE_ADDED and theirs.endswith('norm.weight'):
       value = value + 1
+    if theirs.endswith('layer_scalar'):
+      theirs += '.weight'
     if name == 'gpt-oss' and 'sinks' in theirs:
       theirs += '.weight'
     if '.experts.' not in theirs:
@@ -349,6 +444,11 @@ def _tensors(model, name):
     yield named(stem.replace('gate_up', 'gate') + end), gate
     yield named(stem.replace('gate_up', 'up') + end), up
   rope, _ = _ropes(config)
+  if name == 'gemma4':
+    _, size = _of_kinds(config, 'head_dim')
+    turned = int(size * rope['partial_rotary_factor'] / 2)
+    divisors = [1.0] * turned + [1e30] * (size // 2 - turned)
+    yield 'rope_freqs.weight', np.array(divisors, np.float32)
   if 'long_factor' in rope:
     for length in ('long', 'short'):
       factors = np.array(rope[f'{length}_factor'], np.float32)

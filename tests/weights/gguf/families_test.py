@@ -35,9 +35,39 @@ _PLAIN = dict(rope_type='default', rope_theta=5e5)
 _GRANITE = dict(hidden_size=32, num_attention_heads=4, head_dim=8)
 
 
+_HYBRID = dict(
+    num_hidden_layers=4,
+    layer_types=['linear_attention'] * 3 + ['full_attention'],
+    attention_bias=False,
+)
+
+
 def _by_kind(full, theta):
   sliding = dict(rope_type='default', rope_theta=theta)
   return dict(full_attention=full, sliding_attention=sliding)
+
+
+def _gemma4(kinds, *, part=0.5, inputs=0, **others):
+  names = dict(S='sliding_attention', F='full_attention')
+  full = dict(
+      rope_type='proportional', partial_rotary_factor=part, rope_theta=1e4
+  )
+  own = {} if inputs is None else dict(hidden_size_per_layer_input=inputs)
+  return dict(
+      num_hidden_layers=len(kinds),
+      layer_types=[names[x] for x in kinds],
+      rope_parameters=_by_kind(full, 300.0),
+      attention_bias=False,
+      **own,
+      **dict(
+          num_kv_shared_layers=0,
+          num_global_key_value_heads=None,
+          attention_k_eq_v=False,
+          use_double_wide_mlp=False,
+          final_logit_softcapping=None,
+      )
+      | others,
+  )
 
 
 # A model of `hugging_face`, what is changed of it (to what a GGUF file can say),
@@ -79,6 +109,36 @@ CASES = {
             linear_num_key_heads=2,
             linear_num_value_heads=2,
             attention_bias=True,
+        ),
+        {},
+    ),
+    'qwen3_5_moe_text': (
+        'qwen3_5_moe_text 3',
+        dict(**_HYBRID, linear_num_key_heads=2, linear_num_value_heads=6),
+        {},
+    ),
+    'qwen3_5_moe_text, as many heads': (
+        'qwen3_5_moe_text 2',
+        dict(**_HYBRID, linear_num_key_heads=3, linear_num_value_heads=3),
+        {},
+    ),
+    'qwen3_next': (
+        'qwen3_next 1',
+        dict(
+            **_HYBRID,
+            linear_num_key_heads=2,
+            linear_num_value_heads=6,
+            norm_topk_prob=True,
+        ),
+        {},
+    ),
+    'qwen3_next, as many heads': (
+        'qwen3_next 2',
+        dict(
+            **_HYBRID,
+            linear_num_key_heads=3,
+            linear_num_value_heads=3,
+            norm_topk_prob=True,
         ),
         {},
     ),
@@ -127,6 +187,37 @@ CASES = {
             rope_parameters=_by_kind(_PLAIN, 300.0),
         ),
         {},
+    ),
+    'gemma4_text': (
+        'gemma4_text 1',
+        _gemma4('SSFSSF', part=0.25, num_kv_shared_layers=2, inputs=6),
+        {},
+    ),
+    'gemma4_text, wide': (
+        'gemma4_text 3',
+        _gemma4(
+            'SFSFSF',
+            num_kv_shared_layers=3,
+            inputs=4,
+            use_double_wide_mlp=True,
+            final_logit_softcapping=3.0,
+        ),
+        {},
+    ),
+    'gemma4_text, tied values': (
+        'gemma4_text 3',
+        _gemma4('SSF', attention_k_eq_v=True, num_global_key_value_heads=1),
+        {},
+    ),
+    'gemma4_text, no windows': (
+        'gemma4_text 4',
+        _gemma4('FF', attention_k_eq_v=True),
+        {},
+    ),
+    'gemma4_unified_text': (
+        'gemma4_unified_text 1',
+        _gemma4('SF', attention_k_eq_v=True, inputs=None),
+        dict(family='gemma4_text'),
     ),
     'olmo2': ('olmo2 4', dict(rope_parameters=_LINEAR), {}),
     'olmo2, biases': (
@@ -414,6 +505,77 @@ REFUSED = {
         {'nextn_predict_layers': 4},
         'nextn_predict_layers of .* is 4; it must be less than its 4 layers',
     ),
+    'experts of Gemma 4': (
+        'gemma4_text',
+        {'expert_count': 8},
+        'gemma4.expert_count of .* is 8, which the network does not have',
+    ),
+    'a window in the last layer of Gemma 4': (
+        'gemma4_text, tied values',
+        {'attention.sliding_window_pattern': [True, False, True]},
+        'pattern of .*; the last layer of this family has no window',
+    ),
+    'values of another size in the windows of Gemma 4': (
+        'gemma4_text',
+        {'attention.value_length_swa': 8},
+        'value_length_swa of .* is 8; only the size of keys, 6,',
+    ),
+    'a part of the heads of Gemma 4': (
+        'gemma4_text',
+        {'rope.dimension_count': 2},
+        'rope.dimension_count of .* is 2; only the size of keys, 8,',
+    ),
+    'heads of keys that differ within a kind': (
+        'gemma4_text, tied values',
+        {'attention.head_count_kv': [1, 2, 1]},
+        'head_count_kv of .*; only one number of all layers of a kind',
+    ),
+    'wider MLPs elsewhere': (
+        'gemma4_text, wide',
+        {'feed_forward_length': [36, 72, 36, 36, 72, 72]},
+        (
+            'feed_forward_length of .*; only one number, and twice that in the'
+            ' last 3'
+        ),
+    ),
+    'inner sizes of too few layers': (
+        'gemma4_text, wide',
+        {'feed_forward_length': [36, 72]},
+        (
+            'feed_forward_length of .*; it must be one number, or one for each'
+            ' of 6'
+        ),
+    ),
+    'no kinds': (
+        'gemma4_text',
+        {'attention.sliding_window_pattern': None},
+        'has no field gemma4.attention.sliding_window_pattern',
+    ),
+    'no base of windows': (
+        'gemma4_text',
+        {'rope.freq_base_swa': None},
+        'has no field gemma4.rope.freq_base_swa',
+    ),
+    'no size of the MLP beside the experts': (
+        'qwen3_next',
+        {'expert_shared_feed_forward_length': None},
+        'has no field qwen3next.expert_shared_feed_forward_length',
+    ),
+    'experts whose weights do not sum to 1': (
+        'qwen3_5_moe_text',
+        {'expert_weights_norm': False},
+        'expert_weights_norm of .* is False, which the network does not have',
+    ),
+    'kinds of layers one by one': (
+        'qwen3_next',
+        {'attention.recurrent_layers': [True, False, True, False]},
+        'attention.recurrent_layers of .*, which the network does not have',
+    ),
+    'other heads of keys': (
+        'qwen3_next',
+        {'ssm.group_count': 3},
+        'attn_qkv.weight and .*attn_gate.weight of .* asks for .* rows',
+    ),
     'heads that do not divide': (
         'qwen3_5_text',
         {'ssm.group_count': 4},
@@ -437,6 +599,52 @@ def test_another_network_is_refused_by_name(name, tmp_path):
     files.load(path)
 
 
+def test_gemma_4_and_qwen_3_next_are_read_as_other_converters_write_them(
+    tmp_path,
+):
+  """Older files of Qwen3-Next, published ones of Gemma 4, and their variants."""
+
+  def read(case, **how):
+    source, changes, _ = CASES[case]
+    theirs = hugging_face.make(source, **changes)
+    plain = files.load(converter.write(tmp_path / 'a.gguf', theirs))
+    how = {k: v(theirs) if callable(v) else v for k, v in how.items()}
+    other = files.load(converter.write(tmp_path / 'b.gguf', theirs, **how))
+    assert other[0] == plain[0]
+    jax.tree.map(np.testing.assert_array_equal, other[1], plain[1])
+
+  state = lambda theirs: {
+      name: value.detach().numpy()
+      for name, value in theirs.state_dict().items()
+  }
+  ours = [f'blk.{i}.attn_{x}.weight' for i in range(3) for x in ('qkv', 'gate')]
+  whole = 'model.layers.{}.linear_attn.in_proj_qkvz.weight'
+  read(
+      'qwen3_next',
+      drop=ours,
+      add=lambda theirs: {
+          f'blk.{i}.ssm_in.weight': state(theirs)[whole.format(i)]
+          for i in range(3)
+      },
+  )
+  gate = 'mlp.shared_expert_gate.weight'
+  vectors = [f'blk.{i}.ffn_gate_inp_shexp.weight' for i in range(4)]
+  read(
+      'qwen3_5_moe_text',
+      drop=vectors,
+      add=lambda theirs: {
+          name: state(theirs)[f'model.layers.{i}.{gate}'][0]
+          for i, name in enumerate(vectors)
+      },
+  )
+  # Keys and values of layers that read those of others.
+  more = ('attn_k.weight', 'attn_v.weight', 'attn_k_norm.weight')
+  read(
+      'gemma4_text',
+      add={f'blk.4.{name}': np.ones((8, 8), np.float32) for name in more},
+  )
+
+
 @pytest.mark.parametrize('name', ['short', 'long'])
 def test_half_of_the_divisors_is_refused(name, tmp_path):
   theirs = hugging_face.make('phi3 1')
@@ -444,6 +652,35 @@ def test_half_of_the_divisors_is_refused(name, tmp_path):
   path = converter.write(tmp_path / 'a.gguf', theirs, drop=drop)
   with pytest.raises(WeightsError, match='it must be the first two'):
     files.load(path)
+
+
+@pytest.mark.parametrize(
+    'divisors, said',
+    [
+        (None, "has no tensor 'rope_freqs.weight'"),
+        ([1, 1, 1, 2], 'must be 4 divisors, 1 of the first pairs and 1e\\+30'),
+        ([1, 1e30, 1, 1e30], 'must be 4 divisors'),
+        ([1, 1e30], 'must be 4 divisors'),
+    ],
+)
+def test_frequencies_of_gemma_4_are_turned_or_not(divisors, said, tmp_path):
+  source, changes, _ = CASES['gemma4_text']
+  path = converter.write(
+      tmp_path / 'a.gguf',
+      hugging_face.make(source, **changes),
+      drop=['rope_freqs.weight'],
+      add=divisors and {'rope_freqs.weight': np.array(divisors, np.float32)},
+  )
+  with pytest.raises(WeightsError, match=said):
+    files.load(path)
+
+
+def test_experts_need_no_size_of_another_mlp(tmp_path):
+  source, changes, _ = CASES['qwen3_5_moe_text']
+  theirs = hugging_face.make(source, **changes)
+  path = converter.write(tmp_path / 'a.gguf', theirs, feed_forward_length=None)
+  config = files.load_config(path)
+  assert config.intermediate_size == config.moe_intermediate_size
 
 
 def test_layers_that_guess_further_tokens_are_left_out(tmp_path):
