@@ -22,7 +22,8 @@ from agentrl.rollout.options import (
 )
 from agentrl.rollout.text_agent import BaseAgent
 from agentrl.rollout.transcript import Transcript
-from agentrl.text.chat import ChatFormat, NamedCallSyntax
+from agentrl.text.calls import NamedCallSyntax
+from agentrl.text.chat import ChatFormat
 from agentrl.text.tokenizer import LONG, Tokenizer
 from agentrl.types import Completion, Message
 

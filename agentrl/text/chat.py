@@ -32,13 +32,19 @@ import datetime
 import functools
 import json
 import reprlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from absl import logging
 
 from agentrl.errors import ChatTemplateError
-from agentrl.text import harmony, harmony_template, template as template_lib
+from agentrl.text import (
+    calls,
+    harmony,
+    harmony_template,
+    probes,
+    template as template_lib,
+)
 from agentrl.text.tokenizer import Tokenizer
 from agentrl.types import Message
 
@@ -58,49 +64,6 @@ _Fields = tuple[str, dict[str, str]]
 
 # Roles of messages whose frames are kept.
 _FRAMES = 64
-
-# Contents that templates have changed: blanks (trimmed), reasoning (removed), JSON
-# (parsed), empty text.
-_CONTENTS = (
-    'go to the red ball',
-    '',
-    ' \n blanks around \t\n',
-    '<think>\nreasons\n</think>\n\nan answer',
-    'no tag opens </think> here',
-    '{"name": "f", "arguments": {"x": 1}}',
-    '[TOOL_CALLS] <tool_call>\n</tool_call>',
-    'Thought:\nI am.\n\nAction:\n{{ messages }} {% if %} \u96ea \U0001f600',
-)
-
-
-class CallSyntax(NamedTuple):
-  """The call of a tool in a chat template: text, a JSON object, text.
-
-  Attributes:
-    before: the text before the object.
-    name: key of the tool's name.
-    arguments: key of the arguments.
-    after: the text behind the object.
-  """
-
-  before: str
-  name: str
-  arguments: str
-  after: str
-
-
-class NamedCallSyntax(NamedTuple):
-  """The call of a tool in a chat template that names it outside of the JSON.
-
-  Attributes:
-    before: the text before the tool's name.
-    between: the text between that and the JSON object of the arguments.
-    after: the text behind the object.
-  """
-
-  before: str
-  between: str
-  after: str
 
 
 class ChatFormat:
@@ -149,7 +112,7 @@ class ChatFormat:
     if has_channels:
       self._other = 'harmony' if self._tools else 'harmony_no_think'
     self._way_out = f'; template={self._other!r} renders append-only.'
-    self.call: CallSyntax | NamedCallSyntax | None = None
+    self.call: calls.CallSyntax | calls.NamedCallSyntax | None = None
     own = tokenizer.chat_template
     if template is not None or own is None:
       self._adopt(TEMPLATES[template or 'chatml'])
@@ -187,7 +150,9 @@ class ChatFormat:
     except ChatTemplateError:
       # Such as Llama's, which writes an answer as JSON, or one that wants an id.
       self._adopt_with(source, 'user')
-    self.call = self._finds_call(self._compile(source))
+    self.call = calls.find(
+        self._compile(source), self.tokenizer, self._names_answers
+    )
 
   def _adopt_with(self, source: str, role: str) -> None:
     """Reads and proves a template in which observations have this role."""
@@ -235,44 +200,6 @@ class ChatFormat:
           f' the instructions, and agent.template={self._other!r} has a place.'
       )
 
-  def _finds_call(
-      self, render: template_lib.Renderer
-  ) -> CallSyntax | NamedCallSyntax:
-    """The syntax in which the template writes a call, from a conversation with one."""
-    name, key, value = _marks(3)
-    history = [Message('user', 'x')]
-    call = {
-        'id': 'call00000',  # Mistral's have nine letters and digits
-        'type': 'function',
-        'function': {'name': name, 'arguments': {key: value}},
-    }
-    asked = {'role': 'assistant', 'content': '', 'tool_calls': [call]}
-    text = render([*history, asked, Message('user', 'y')])
-    written = text.removeprefix(render(history))
-    if self._names_answers:
-      before, between, after = harmony.CALL_TEXTS
-      arguments = json.dumps({key: value}, ensure_ascii=False)
-      if written.startswith(f'{before}{name}{between}{arguments}{after}'):
-        return NamedCallSyntax(before, between, after)
-    pieces = self.tokenizer.split_special(written)
-    body = pieces[0][0] if pieces and pieces[0][1] is None else ''
-    found = _json_with(body, name)
-    if found is not None:
-      start, stop, made = found
-      keys = {
-          'name': [k for k, x in made.items() if x == name],
-          'arguments': [k for k, x in made.items() if isinstance(x, dict)],
-      }
-      if all(len(x) == 1 for x in keys.values()) and len(made) == 2:
-        return CallSyntax(
-            body[:start], keys['name'][0], keys['arguments'][0], body[stop:]
-        )
-    raise ChatTemplateError(
-        f'The chat template writes a call as {written[:80]!r}: no JSON object'
-        ' of a name and arguments without control tokens.'
-        " agent.format='function_calling' needs no such template."
-    )
-
   def _is_qwen3(self, source: str) -> bool:
     """True for a template that renders as Qwen3's does, tools aside.
 
@@ -294,7 +221,7 @@ class ChatFormat:
       return all(
           own(messages).removesuffix('<think>\n')
           == ours([*map(without, messages)])
-          for messages in _conversations(has_system=True)
+          for messages in probes.conversations(has_system=True)
       )
     except ChatTemplateError:
       return False
@@ -473,7 +400,7 @@ class ChatFormat:
     Args:
       outline: roles, and names of fields.
     """
-    marks = _marks(sum(len(names) for _, names in outline))
+    marks = probes.marks(sum(len(names) for _, names in outline))
     left = iter(marks)
     text = self._plain([
         (role, {name: next(left) for name in names}) for role, names in outline
@@ -516,7 +443,7 @@ class ChatFormat:
 
     The first of them stands between the generation prompt and the completion.
     """
-    first, completion, observation = _marks(3)
+    first, completion, observation = probes.marks(3)
     history = [Message('user', first)]
     text = self._render([
         *history,
@@ -578,7 +505,7 @@ class ChatFormat:
     observation_ids = functools.cache(
         functools.partial(self.observation, ended=True)
     )
-    for history, answers in _probes(self.has_system, self._probed()):
+    for history, answers in probes.histories(self.has_system, self._probed()):
       so_far = self._render(history)
       wholes = []
       for completion, observation in answers:
@@ -597,7 +524,7 @@ class ChatFormat:
               'The chat template is not append-only: after'
               f' {len(history)} message(s), with completion {completion!r} and'
               f' observation {observation!r} it renders'
-              f' {_difference(wholes[-1], appended)}{self._way_out}'
+              f' {probes.difference(wholes[-1], appended)}{self._way_out}'
           )
       prompt = self.prompt(history)
       self._prove_ids(history, so_far, prompt)
@@ -614,10 +541,10 @@ class ChatFormat:
   def _probed(self) -> Sequence[str]:
     """Contents to probe with: those of all templates, and calls."""
     if not self._names_answers:
-      return _CONTENTS
+      return probes.CONTENTS
     before, between, after = harmony.CALL_TEXTS
     call = f'{before}f{between}{{"x": "<think>"}}{after}'
-    return (*_CONTENTS, call, f'<think>\nreasons\n</think>\n\n{call}')
+    return (*probes.CONTENTS, call, f'<think>\nreasons\n</think>\n\n{call}')
 
   def _prove_ids(
       self, messages: Sequence[Message], text: str, ids: Sequence[int]
@@ -672,18 +599,15 @@ class ChatFormat:
     return any(i is not None for _, i in self.tokenizer.split_special(text))
 
 
-def _marks(count: int) -> list[str]:
-  """Contents that occur nowhere else: private-use characters around an index."""
-  return [f'\ue0f0{i}\ue0f1' for i in range(count)]
-
-
 @functools.lru_cache(maxsize=16)
 def _try(
     source: str, special_tokens: tuple[tuple[str, str], ...], tools: str
 ) -> None:
   """See `template.trial`; once for each template of a process."""
-  probes = list(_conversations(has_system=True))
-  template_lib.trial(source, dict(special_tokens), probes, json.loads(tools))
+  conversations = list(probes.conversations(has_system=True))
+  template_lib.trial(
+      source, dict(special_tokens), conversations, json.loads(tools)
+  )
 
 
 def _message(role: str, fields: Mapping[str, str]) -> Mapping[str, Any]:
@@ -698,79 +622,3 @@ def _message(role: str, fields: Mapping[str, str]) -> Mapping[str, Any]:
 
 def _joined(*pieces: _Piece) -> str:
   return ''.join(text for text, _ in pieces)
-
-
-def _json_with(text: str, word: str) -> tuple[int, int, dict[str, Any]] | None:
-  """Start, stop and value of the first JSON object that has `word` as a value."""
-  decoder = json.JSONDecoder()
-  for start in (i for i, letter in enumerate(text) if letter == '{'):
-    try:
-      value, stop = decoder.raw_decode(text, start)
-    except ValueError:
-      continue
-    if isinstance(value, Mapping) and word in value.values():
-      return start, stop, dict(value)
-  return None
-
-
-def _conversations(has_system: bool) -> Iterator[list[Message]]:
-  """Yields the conversations of each probe: its history, and all of it."""
-  for history, answers in _probes(has_system):
-    yield history
-    for completion, observation in answers:
-      yield [
-          *history,
-          Message('assistant', completion),
-          Message('user', observation),
-      ]
-
-
-def _probes(
-    has_system: bool, contents: Sequence[str] = _CONTENTS
-) -> Iterator[tuple[list[Message], list[tuple[str, str]]]]:
-  """Yields histories, each with completions and observations that follow it.
-
-  Args:
-    has_system: whether some have a system message.
-    contents: of messages.
-  """
-  plain = contents[0]
-  user = lambda content: Message('user', content)
-  assistant = lambda content: Message('assistant', content)
-  histories = [
-      *([user(content)] for content in contents),
-      [user(plain), assistant('one'), user('two')],
-  ]
-  for content in contents:
-    histories.append([
-        user(plain),
-        assistant(content),
-        user('one'),
-        assistant('two'),
-        user(content),
-    ])
-  if has_system:
-    histories += [
-        [Message('system', content), *history]
-        for content in ('Be brief.', '', ' padded ')
-        for history in (histories[0], histories[-1])
-    ]
-  answers = [
-      *((content, plain) for content in contents),
-      *((plain, content) for content in contents),
-  ]
-  for history in histories:
-    yield history, answers
-
-
-def _difference(whole: str, appended: str) -> str:
-  """The place where two renderings first differ, as a message."""
-  same = next(
-      (i for i, (a, b) in enumerate(zip(whole, appended)) if a != b),  # noqa: B905
-      min(len(whole), len(appended)),
-  )
-  start = max(0, same - 20)
-  return (
-      f'{whole[start : same + 40]!r} where appending gives'
-      f' {appended[start : same + 40]!r}'
-  )
