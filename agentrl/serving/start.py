@@ -169,10 +169,23 @@ def start_serving(
   """
   model, shape = policy.model, policy.model.config
   check_context(shape, 'rollout.max_context', policy.max_context)
-  architecture = families.FAMILIES[shape.family].architecture
-  needs = Needs(policy.max_context, shape.vocab_size, architecture)
+  family = families.FAMILIES[shape.family]
+  needs = Needs(
+      policy.max_context,
+      shape.vocab_size,
+      family.architecture,
+      family.served_as,
+      shape.family,
+  )
   start = _Start(stack, loop, policy, sampler, directory, needs)
   if sampler.kind == 'sglang':
+    if family.unserved:
+      logging.warning(
+          'SGLang 0.5.23 does not serve %s: %s. Unless a newer one does, set'
+          " sampler.kind='embedded'.",
+          shape.family,
+          family.unserved,
+      )
     return _launch(start) if sampler.launch.python else _find(start)
   engine, url = start_engine(stack, policy, sampler, reserved=RESERVED)
   push = weight_sync.EmbeddedPush(

@@ -97,6 +97,21 @@ def test_servers_that_are_found_get_the_runs_weights(
   assert tokenizer_lib.load(directory).vocab_size == model.tokenizer.vocab_size
 
 
+@pytest.mark.parametrize('family', ['llama', 'hunyuan_v1_dense', 'gemma4_text'])
+def test_a_family_that_sglang_does_not_serve_is_told_of(
+    host, model, tmp_path, family, caplog
+):
+  logging.use_absl_handler()
+  config = dataclasses.replace(CONFIG, family=family)
+  other = dataclasses.replace(model, config=config)
+  with contextlib.ExitStack() as stack, pytest.raises(EngineError):
+    start(
+        stack, host, other, tmp_path, urls=('http://127.0.0.1:1',), timeout_s=1
+    )
+  told = f'SGLang 0.5.23 does not serve {family}: it ' in caplog.text
+  assert told == (family != 'llama')
+
+
 def test_a_server_that_lost_the_weights_is_not_used(
     host, model, engines, tmp_path
 ):
