@@ -27,6 +27,7 @@ class _ServerInfo(msgspec.Struct):
   max_req_input_len: Count | None = None
   context_length: Count | None = None
   architectures: list[str] | None = None
+  model_type: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,11 +38,16 @@ class Needs:
     max_context: tokens of the longest request, its completion included.
     vocab_size: rows of the policy's embedding.
     architecture: the policy's, as config.json names it; None: any.
+    served_as: the class that SGLang names in its place, which may serve other
+      model types too; None: the same.
+    model_type: the policy's, which decides between these.
   """
 
   max_context: int
   vocab_size: int
   architecture: str | None
+  served_as: str | None = None
+  model_type: str | None = None
 
 
 def check(url: str, info: Mapping[str, Any], needs: Needs) -> None:
@@ -67,16 +73,22 @@ def check(url: str, info: Mapping[str, Any], needs: Needs) -> None:
   _check_context(url, server, needs.max_context)
   architectures = server.architectures
   # SGLang would load what it knows of the weights, and report a success.
-  if (
-      needs.architecture
-      and architectures
-      and needs.architecture not in architectures
-  ):
+  if needs.architecture and architectures and not _is_of(server, needs):
     raise EngineRefusal(
         f'{url} was started with a model of {_shown(", ".join(architectures))},'
         f' and the policy is {needs.architecture}; start the server with the'
         ' model of this run.'
     )
+
+
+def _is_of(server: _ServerInfo, needs: Needs) -> bool:
+  """True if a server was started with a model of the policy's architecture."""
+  architectures = server.architectures or ()
+  if needs.architecture in architectures:
+    return True
+  return (
+      needs.served_as in architectures and server.model_type == needs.model_type
+  )
 
 
 def _shown(text: str) -> str:

@@ -82,8 +82,9 @@ def shardings(config: Heads, shapes: Any, mesh: Mesh) -> Any:
   if heads % split:
     raise ConfigError(
         f'mesh.tensor={split} does not divide the {heads} attention heads of'
-        f' the model; use a divisor of {heads} and give the other devices to'
-        ' mesh.fsdp or mesh.data.'
+        f' the model; use mesh.tensor={math.gcd(split, heads)} or another'
+        f' divisor of {heads}, and give the other devices to mesh.fsdp or'
+        ' mesh.data.'
     )
   # Fewer key heads than devices are copied, so that each device holds the one
   # that its queries read; any other ratio would tear a group of queries.
@@ -102,10 +103,12 @@ def shardings(config: Heads, shapes: Any, mesh: Mesh) -> Any:
 
 def _check_leaf(path, leaf, sharding):
   for size, axis in zip(leaf.shape, sharding.spec, strict=False):
-    if axis is not None and size % sharding.mesh.shape[axis]:
+    split = 1 if axis is None else sharding.mesh.shape[axis]
+    if size % split:
       name = jax.tree_util.keystr(path, simple=True, separator='/')
       raise ConfigError(
-          f'mesh.{axis}={sharding.mesh.shape[axis]} does not divide {size}, a'
-          f' dimension of the parameter {name} {list(leaf.shape)}; use a'
-          f' divisor of {size} and give the other devices to another axis.'
+          f'mesh.{axis}={split} does not divide {size}, a dimension of the'
+          f' parameter {name} {list(leaf.shape)}; use'
+          f' mesh.{axis}={math.gcd(split, size)} and give the other devices to'
+          ' another axis.'
       )

@@ -56,6 +56,12 @@ def show(
       f' {_mesh(plan)}: compiled for a CPU, not run.\n'
   )
   tables, said = _tables(plan), list(remarks(plan, config, memory_gib))
+  if shape.num_experts:
+    said.append(
+        f'Each token goes through all {shape.num_experts} experts of a layer,'
+        ' as on CPUs and GPUs; on a TPU it goes through'
+        f' {shape.num_experts_per_token}, and their products are fewer.'
+    )
   if mode == 'train':
     machines = cluster_lib.make(
         config, shape, plan, host_devices or cluster_lib.HOST_DEVICES

@@ -19,6 +19,7 @@ from agentrl.inference.compatibility import RESERVED, Needs
 from agentrl.inference.control import ControlClient
 from agentrl.inference.replicas import Replicas
 from agentrl.inference.sampler import Adapter, Sampler
+from agentrl.models.config import LINEAR
 from agentrl.parallel import distributed, ranks
 from agentrl.runtime import shm
 from agentrl.runtime.event_loop import EventLoop
@@ -169,10 +170,17 @@ def start_serving(
   """
   model, shape = policy.model, policy.model.config
   check_context(shape, 'rollout.max_context', policy.max_context)
-  architecture = families.FAMILIES[shape.family].architecture
-  needs = Needs(policy.max_context, shape.vocab_size, architecture)
+  family = families.FAMILIES[shape.family]
+  needs = Needs(
+      policy.max_context,
+      shape.vocab_size,
+      family.architecture,
+      family.served_as,
+      shape.family,
+  )
   start = _Start(stack, loop, policy, sampler, directory, needs)
   if sampler.kind == 'sglang':
+    _warn_unserved(start)
     return _launch(start) if sampler.launch.python else _find(start)
   engine, url = start_engine(stack, policy, sampler, reserved=RESERVED)
   push = weight_sync.EmbeddedPush(
@@ -180,6 +188,28 @@ def start_serving(
   )
   serving = _serving(start, [url], push, Replicas([url]))
   return dataclasses.replace(serving, engine=engine)
+
+
+def _warn_unserved(start: _Start) -> None:
+  """Warns of a policy that the newest SGLang which was read does not serve."""
+  shape, launch = start.policy.model.config, start.sampler.launch
+  reason = families.FAMILIES[shape.family].unserved
+  instead = "sampler.kind='embedded'"
+  dtype = launch.value_of('--dtype') or start.policy.dtype
+  if (
+      LINEAR in shape.mixers
+      and launch.python
+      and options.SERVER_DTYPES.get(dtype) == 'float32'
+  ):
+    reason = 'its kernels for linear attention do not compute in float32'
+    instead = "model.dtype='bfloat16'"
+  if reason:
+    logging.warning(
+        'SGLang 0.5.23 does not serve %s: %s. Unless a newer one does, set %s.',
+        shape.family,
+        reason,
+        instead,
+    )
 
 
 def _serving(

@@ -71,6 +71,8 @@ class Family:
 
   Attributes:
     architecture: the class that transformers and SGLang load it with.
+    served_as: the class that SGLang loads it with, if another.
+    unserved: the reason why SGLang 0.5.23 serves it on no device; None: it does.
     network: fields of TransformerConfig that all its models share.
     defaults: values of absent fields, as transformers has them. A head_dim of
       None is hidden_size / num_attention_heads, and num_key_value_heads of None
@@ -104,6 +106,8 @@ class Family:
   """
 
   architecture: str
+  served_as: str | None = None
+  unserved: str | None = None
   network: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   fields: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -186,6 +190,10 @@ _QWEN3_NEXT_DEFAULTS = (
 _SECTIONS = ('mrope_section', 'mrope_interleaved')
 _GEMMA4 = Family(
     'Gemma4UnifiedForCausalLM',
+    unserved=(
+        'it reads the sizes of heads, which differ by layer, only of models'
+        ' with an image part'
+    ),
     network=dict(
         qk_norm=EACH_HEAD,
         value_norm=True,
@@ -333,6 +341,7 @@ FAMILIES: Mapping[str, Family] = {
     ),
     'hunyuan_v1_dense': Family(
         'HunYuanDenseV1ForCausalLM',
+        unserved='it cuts the heads of queries as if they were padding',
         network=dict(qk_norm=ROTATED),
         defaults=_DEFAULTS
         | dict(
@@ -340,13 +349,15 @@ FAMILIES: Mapping[str, Family] = {
             rms_norm_eps=1e-5,
             max_position_embeddings=2048,
         ),
-        fixed=_SILU,
+        fixed=_SILU | {'use_qk_norm': (True, None)},
         scaling={'alpha': 'alpha'},
         unread_scaling=('beta_fast', 'beta_slow', 'mscale', 'mscale_all_dim'),
         tensors={
             'q_norm': 'self_attn.query_layernorm',
             'k_norm': 'self_attn.key_layernorm',
         },
+        # Without it SGLang has no norms of queries and keys.
+        written={'use_qk_norm': True},
     ),
     'olmo2': Family(
         'Olmo2ForCausalLM',
@@ -357,6 +368,7 @@ FAMILIES: Mapping[str, Family] = {
     ),
     'olmo3': Family(
         'Olmo3ForCausalLM',
+        served_as='Olmo2ForCausalLM',
         network=_OLMO,
         defaults=_OLMO_DEFAULTS
         | dict(

@@ -327,7 +327,9 @@ def _layer_fields(
     window = family.defaults['sliding_window']
   if family.windows == 'all':
     return {'sliding_window': window}
-  if family.windows in ('linear', 'conv'):
+  if family.windows == 'linear':
+    return {'layer_types': kinds, **_interval(kinds)}
+  if family.windows == 'conv':
     return {'layer_types': kinds}
   fields: dict[str, Any] = {'layer_types': kinds, 'sliding_window': window}
   if family.windows != 'pattern':
@@ -338,3 +340,13 @@ def _layer_fields(
         int(x) for x in config.rope_layers or [1] * layers
     ]
   return fields
+
+
+def _interval(kinds: Sequence[str]) -> dict[str, int]:
+  """The number n where every n-th layer is FULL: SGLang reads no `layer_types`."""
+  for every in range(1, len(kinds) + 1):
+    if kinds == [
+        LINEAR if (i + 1) % every else FULL for i in range(len(kinds))
+    ]:
+      return {'full_attention_interval': every}
+  return {}

@@ -67,3 +67,13 @@ def test_a_server_of_another_model_is_refused():
   info = {'version': '0.5.23', 'architectures': ['Qwen2ForCausalLM']}
   with pytest.raises(EngineError, match='model of Qwen2ForCausalLM, and the'):
     compatibility.check(URL, info, NEEDS)
+
+
+def test_a_class_that_serves_several_model_types_is_told_apart_by_these():
+  """SGLang serves OLMo 3 with the class of OLMo 2, which has no windows."""
+  needs = Needs(100, 32, 'Olmo3ForCausalLM', 'Olmo2ForCausalLM', 'olmo3')
+  info = {'version': '0.5.23', 'architectures': ['Olmo2ForCausalLM']}
+  compatibility.check(URL, info | {'model_type': 'olmo3'}, needs)
+  for other in ({'model_type': 'olmo2'}, {}):
+    with pytest.raises(EngineError, match='model of Olmo2ForCausalLM, and the'):
+      compatibility.check(URL, info | other, needs)

@@ -106,6 +106,16 @@ def test_tables_have_memory_and_work(monkeypatch, capsys):
   assert lines[-2].startswith('- ')  # what the tables do not say
 
 
+@pytest.mark.parametrize(
+    'name, said', [('gpt-oss-20b', True), ('qwen2.5-7b', False)]
+)
+def test_products_of_experts_are_those_of_all(name, said, monkeypatch, capsys):
+  model = TrainModel(name=name)
+  text = '\n'.join(shown(monkeypatch, capsys, PLAN, model=model))
+  words = 'through all 32 experts of a layer, as on CPUs and GPUs; on a TPU'
+  assert (words in text) == said
+
+
 def test_collectives_are_summed_over_programs(monkeypatch, capsys):
   gather = hlo.Collective('all-gather', devices=8, count=3, bytes=GIB)
   programs = {

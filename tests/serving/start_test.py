@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
+import re
 import shutil
 import socket
 
@@ -18,7 +19,7 @@ from agentrl.inference.control import ControlClient
 from agentrl.runtime.children import SECRETS
 from agentrl.runtime.event_loop import EventLoop
 from agentrl.serving import start as serving
-from agentrl.serving.options import SamplerOptions
+from agentrl.serving.options import Launch, SamplerOptions
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.training import language_model
 from agentrl.weights import hf, names, shards
@@ -26,6 +27,9 @@ from tests import fakes, tiny
 from tests.waiting import wait_until
 
 CONFIG = dataclasses.replace(tiny.CONFIG, vocab_size=300, max_positions=512)
+
+HUNYUAN = dict(family='hunyuan_v1_dense', qk_norm='rotated_head')
+QWEN3_NEXT = tiny.QWEN3_NEXT | dict(tie_embeddings=False)
 
 
 @functools.cache
@@ -95,6 +99,36 @@ def test_servers_that_are_found_get_the_runs_weights(
   directory = tmp_path / 'push' / 'version_3'
   assert hf.load_config(directory) == CONFIG
   assert tokenizer_lib.load(directory).vocab_size == model.tokenizer.vocab_size
+
+
+@pytest.mark.parametrize(
+    'fields, launch, said',
+    [
+        ({}, {}, None),
+        (HUNYUAN, {}, "padding.*kind='embedded'"),
+        (tiny.GEMMA4, {}, "image part.*kind='embedded'"),
+        (QWEN3_NEXT, {}, "not compute in float32.*model.dtype='bfloat16'"),
+        (QWEN3_NEXT, dict(flags=('--dtype', 'bfloat16')), None),
+        (QWEN3_NEXT, dict(python=None), None),
+    ],
+)
+def test_a_policy_that_sglang_does_not_serve_is_told_of(
+    host, model, tmp_path, fields, launch, said, caplog
+):
+  logging.use_absl_handler()
+  config = dataclasses.replace(CONFIG, **fields)
+  params = tiny.random_params(config, 1)
+  other = dataclasses.replace(model, config=config, params=params)
+  launch = Launch(**{'python': '/bin/false', 'restarts': 0, **launch})
+  urls = () if launch.python else ('http://127.0.0.1:1',)
+  with contextlib.ExitStack() as stack, pytest.raises(EngineError):
+    start(
+        *(stack, host, other, tmp_path),
+        **dict(launch=launch, urls=urls, timeout_s=1),
+    )
+  found = re.search(r'SGLang 0\.5\.23 does not serve .*', caplog.text)
+  assert bool(found) == bool(said)
+  assert not said or re.search(said, found[0])
 
 
 def test_a_server_that_lost_the_weights_is_not_used(

@@ -144,14 +144,29 @@ def test_sampler_and_trainer_agree_after_a_push(exported, real_url, tmp_path):
     check(real_url, config, params, tmp_path, FLOAT32)
 
 
+def check_family(family, folder, bounds, *flags):
+  config, _ = models.export(folder / 'model', family)
+  log = folder / 'server.log'
+  with server_lib.running(folder / 'model', log, *flags) as server:
+    assert probe(server.url, needs(config, max_context=400))
+    params = models.params_of(config, seed=1)
+    check(server.url, config, params, folder / 'push', bounds)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize('family', models.FAMILIES)
 def test_every_family_agrees(family, tmp_path):
-  config, _ = models.export(tmp_path / 'model', family)
-  log = tmp_path / 'server.log'
-  with server_lib.running(tmp_path / 'model', log) as server:
-    params = models.params_of(config, seed=1)
-    check(server.url, config, params, tmp_path / 'push', FLOAT32)
+  check_family(family, tmp_path, FLOAT32)
+
+
+@pytest.mark.slow
+@pytest.mark.extra  # minutes, as each program of a kernel is interpreted
+@pytest.mark.parametrize('family', models.TRITON)
+def test_families_of_kernels_for_gpus_agree(family, tmp_path, monkeypatch):
+  monkeypatch.setenv('TRITON_INTERPRET', '1')
+  monkeypatch.setenv('SGLANG_MAMBA_CONV_DTYPE', 'float32')  # else bfloat16
+  flags = ('--max-running-requests', '16', '--max-mamba-cache-size', '64')
+  check_family(family, tmp_path, FLOAT32, *flags)
 
 
 @pytest.mark.slow
@@ -165,10 +180,13 @@ def test_bfloat16_agrees_to_its_own_precision(exported, tmp_path):
 
 
 def needs(config, **changes):
+  family = families.FAMILIES[config.family]
   found = Needs(
       max_context=config.max_positions - RESERVED,
       vocab_size=config.vocab_size,
-      architecture=families.FAMILIES[config.family].architecture,
+      architecture=family.architecture,
+      served_as=family.served_as,
+      model_type=config.family,
   )
   return dataclasses.replace(found, **changes)
 

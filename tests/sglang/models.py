@@ -6,7 +6,15 @@ import pathlib
 import jax
 import numpy as np
 
-from agentrl.models.config import ALL_HEADS, FULL, SLIDING, TransformerConfig
+from agentrl.models.config import (
+    ALL_HEADS,
+    CONV,
+    EACH_HEAD,
+    FULL,
+    SLIDING,
+    TransformerConfig,
+)
+from agentrl.models.rotary import Scaling
 from agentrl.text import template, tokenizer as tokenizer_lib
 from agentrl.weights import hf, names
 from tests import tiny
@@ -64,11 +72,48 @@ FAMILIES = {
         post_norms=True,
         tie_embeddings=False,
     ),
+    'olmo3': dict(
+        qk_norm=ALL_HEADS,
+        pre_norms=False,
+        post_norms=True,
+        tie_embeddings=False,
+        layer_types=(SLIDING, SLIDING, FULL),
+        sliding_window=64,
+        rope_theta=500000.0,
+        rope_local_theta=500000.0,
+        rope_scaling=Scaling(
+            'yarn',
+            factor=8.0,
+            original_max_positions=32,
+            attention_factor=1.2079441541679836,
+        ),
+    ),
+    'ministral3': dict(
+        max_positions=262144,
+        rope_scaling=Scaling(
+            'yarn',
+            factor=16.0,
+            original_max_positions=16384,
+            mscale=1.0,
+            mscale_all_dim=1.0,
+            query_beta=0.1,
+        ),
+    ),
+    'seed_oss': dict(qkv_bias=True, tie_embeddings=False),
+}
+# Those whose layers are Triton's kernels for GPUs.
+TRITON = {
+    'lfm2': dict(
+        qk_norm=EACH_HEAD,
+        layer_types=(CONV, FULL, CONV),
+        conv_kernel=3,
+    ),
 }
 
 
 def config_of(family: str) -> TransformerConfig:
-  return TransformerConfig(family=family, **_SHAPE | FAMILIES[family])
+  own = (FAMILIES | TRITON)[family]
+  return TransformerConfig(family=family, **_SHAPE | own)
 
 
 def params_of(config: TransformerConfig, seed: int = 0):

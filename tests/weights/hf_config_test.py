@@ -12,6 +12,7 @@ from agentrl.models.config import (
     ATTENTION,
     FULL,
     LINEAR,
+    MIXER_SIZES,
     ROTATED,
     SLIDING,
     TransformerConfig,
@@ -591,6 +592,33 @@ def test_the_mlp_of_lfm2_is_smaller_than_its_file_says(changes, size):
 def test_odd_fields_of_lfm2_are_refused(changes, message):
   with pytest.raises(WeightsError, match=message):
     parse(PUBLISHED['lfm2-350m'] | changes)
+
+
+@pytest.mark.parametrize(
+    'kinds, every',
+    [([LINEAR, LINEAR, FULL] * 2, 3), ([FULL] * 4, 1), ([FULL, LINEAR], None)],
+)
+def test_sglang_is_given_the_interval_of_full_layers(kinds, every):
+  """It reads no layer_types of Qwen3.5 and Qwen3-Next."""
+  sizes = {} if LINEAR in kinds else dict.fromkeys(MIXER_SIZES[LINEAR], 0)
+  config = dataclasses.replace(
+      variants.get('qwen3.5-0.8b'),
+      num_layers=len(kinds),
+      layer_types=kinds,
+      **sizes,
+  )
+  fields = hf_config.make(config)
+  assert fields.get('full_attention_interval') == every
+  assert parse(fields) == config
+
+
+def test_norms_of_hunyuan_are_said_to_sglang_and_cannot_be_left_out():
+  fields = hf_config.make(
+      TransformerConfig(**SMALL, family='hunyuan_v1_dense', qk_norm=ROTATED)
+  )
+  assert fields['use_qk_norm'] is True
+  with pytest.raises(WeightsError, match='use_qk_norm .* is False; only True'):
+    parse(fields | dict(use_qk_norm=False))
 
 
 def test_qwen3_5_without_linear_layers_keeps_no_sizes_of_them():
