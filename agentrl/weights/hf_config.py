@@ -17,7 +17,14 @@ from agentrl.models.config import (
     SLIDING,
     TransformerConfig,
 )
-from agentrl.weights import bounds, families, hf_kinds, hf_rope, lacked
+from agentrl.weights import (
+    bounds,
+    families,
+    hf_kinds,
+    hf_rope,
+    lacked,
+    traits,
+)
 
 # Fields in which null is a value; in the others it means that they are absent.
 _NULLS = ('num_key_value_heads', 'sliding_window', 'per_layer_config')
@@ -42,20 +49,20 @@ def parse(fields: Mapping[str, Any], source: str) -> TransformerConfig:
   family = families.FAMILIES[name]
   if family.packed and _is_mxfp4(fields.get('quantization_config')):
     fields = {k: x for k, x in fields.items() if k != 'quantization_config'}
-  read = families.FIELDS | dict(family.fields)
+  read = traits.FIELDS | dict(family.fields)
   biases = dict.fromkeys(family.biases, (False, True, None))
-  for field, allowed in (families.FIXED | biases | dict(family.fixed)).items():
+  for field, allowed in (traits.FIXED | biases | dict(family.fixed)).items():
     if field not in read and fields.get(field) not in allowed:
-      reason = families.REASONS.get(field, '')
+      reason = traits.REASONS.get(field, '')
       raise WeightsError(
           f'{field} of {source} is {bounds.short(fields[field])}; only'
           f' {allowed[0]!r} is supported{reason}.'
       )
   settings = {
-      families.RENAMED.get(field, field): x
+      traits.RENAMED.get(field, field): x
       # An older name wins where a file has both.
       for field, x in sorted(
-          fields.items(), key=lambda item: item[0] in families.RENAMED
+          fields.items(), key=lambda item: item[0] in traits.RENAMED
       )
       if x is not None or field in _NULLS
   }
@@ -157,7 +164,7 @@ def _text_part(fields: Mapping[str, Any], source: str) -> Mapping[str, Any]:
 
 
 def _layers(
-    family: families.Family,
+    family: traits.Family,
     settings: Mapping[str, Any],
     count: int,
     source: str,
@@ -278,7 +285,7 @@ def make(config: TransformerConfig) -> dict[str, Any]:
         f' {", ".join(families.FAMILIES)}.'
     )
   family = families.FAMILIES[config.family]
-  read = families.FIELDS | dict(family.fields)
+  read = traits.FIELDS | dict(family.fields)
   sizes = {name for names in MIXER_SIZES.values() for name in names}
   fields = {
       'architectures': [family.architecture],
@@ -314,7 +321,7 @@ def make(config: TransformerConfig) -> dict[str, Any]:
 
 
 def _layer_fields(
-    config: TransformerConfig, family: families.Family
+    config: TransformerConfig, family: traits.Family
 ) -> dict[str, Any]:
   if family.windows is None:
     return {}

@@ -8,11 +8,11 @@ import numpy as np
 from agentrl.errors import WeightsError
 from agentrl.models import rotary
 from agentrl.models.config import FULL, SLIDING, TransformerConfig
-from agentrl.weights import bounds, families
+from agentrl.weights import bounds, traits
 
 
 def read(
-    family: families.Family,
+    family: traits.Family,
     settings: Mapping[str, Any],
     slides: bool,
     source: str,
@@ -77,18 +77,18 @@ def _rotary_type(fields: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
   kind = rest.pop('rope_type', older)
   if not isinstance(kind, str):
     raise ValueError(f'rope_type is {bounds.short(kind)}')
-  return families.ROTARY_TYPES.get(kind, kind), rest
+  return traits.ROTARY_TYPES.get(kind, kind), rest
 
 
 def _scaling(
-    family: families.Family,
+    family: traits.Family,
     kind: str,
     fields: dict[str, Any],
     settings: Mapping[str, Any],
 ) -> rotary.Scaling | None:
   """The scaling that an object of rotary fields asks for."""
   positions = settings['max_position_embeddings']
-  parameters = families.SCALING | dict(family.scaling)
+  parameters = traits.SCALING | dict(family.scaling)
   unread = family.unread_scaling if kind != 'default' else ()
   fields = {name: x for name, x in fields.items() if name not in unread}
   unknown = sorted(fields.keys() - (parameters if kind != 'default' else {}))
@@ -155,10 +155,10 @@ def _is_divisors(value: Any) -> bool:
   )
 
 
-def write(config: TransformerConfig, family: families.Family) -> dict[str, Any]:
+def write(config: TransformerConfig, family: traits.Family) -> dict[str, Any]:
   """The rotary fields that transformers 4 and 5 and SGLang read."""
   scaling: dict[str, Any] | None = None
-  known = families.SCALING | dict(family.scaling)
+  known = traits.SCALING | dict(family.scaling)
   if config.rope_scaling is not None:
     kind = config.rope_scaling.kind
     scaling = {'rope_type': kind} | {

@@ -22,7 +22,7 @@ from agentrl.errors import WeightsError
 from agentrl.models import transformer
 from agentrl.models.config import ATTENTION, CONV, LINEAR, TransformerConfig
 from agentrl.models.stacks import Layer, Run
-from agentrl.weights import families
+from agentrl.weights import families, traits
 from agentrl.weights.gguf import architectures
 from agentrl.weights.shards import Entry
 
@@ -112,7 +112,7 @@ def _kernel(block, name, hf, gguf, leaf=('kernel',)):
 def _names(config: TransformerConfig) -> dict[str, str]:
   """Names of our modules in a layer of the config's files."""
   own = families.FAMILIES[config.family].tensors
-  return families.TENSORS | dict(own)
+  return traits.TENSORS | dict(own)
 
 
 def _attention(config: TransformerConfig, layer: Layer) -> Iterator[Tensor]:

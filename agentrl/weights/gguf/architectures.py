@@ -209,7 +209,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     ),
 }
 
-# Our module -> its name in a layer of the files, as `families.TENSORS`.
+# Our module -> its name in a layer of the files, as `traits.TENSORS`.
 _TENSORS = {
     'attention_norm': 'attn_norm',
     'attention_post_norm': 'post_attention_norm',
