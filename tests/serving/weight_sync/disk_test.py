@@ -334,9 +334,9 @@ def test_a_wrong_version_and_unreadable_weights_name_the_way_out(tmp_path):
       run_fakes([server], push, tmp_path, verify=True)
 
 
-def secretive(checksums):
+def secretive(checksums, block='self_attn.'):
   """A server that cannot read weights by name; its checksums, push by push."""
-  checked = f'model.layers.{tiny.CONFIG.num_layers - 1}.self_attn.o_proj.weight'
+  checked = f'model.layers.{tiny.CONFIG.num_layers - 1}.{block}o_proj.weight'
   remaining, engine, versions = list(checksums), *accepting()
 
   async def model_info(request):
@@ -358,19 +358,22 @@ async def push_all(push, params):
     await push(tree, version)
 
 
-def test_weights_that_no_name_reads_have_to_change_where_they_changed(tmp_path):
+@pytest.mark.parametrize('block', ['self_attn.', ''])  # SGLang's of Qwen3.5
+def test_weights_that_no_name_reads_have_to_change_where_they_changed(
+    tmp_path, block
+):
   trees = [
       tiny.version_params(1),
       tiny.version_params(1),
       tiny.version_params(2),
   ]
   run_fakes(
-      [secretive('aab')], lambda p: push_all(p, trees), tmp_path / 'a',
+      [secretive('aab', block)], lambda p: push_all(p, trees), tmp_path / 'a',
       verify=True,
   )  # fmt: skip
   with pytest.raises(EngineError, match='the same .*o_proj.* after the push'):
     run_fakes(
-        [secretive('aaa')], lambda p: push_all(p, trees), tmp_path / 'b',
+        [secretive('aaa', block)], lambda p: push_all(p, trees), tmp_path / 'b',
         verify=True,
     )  # fmt: skip
 
