@@ -156,7 +156,7 @@ def _test_rows(
         str(len(pairs)),
         f'{statistics.fmean(differences):+.3f}',
         f'[{low:+.3f}, {high:+.3f}]',
-        f'{found.pvalue:.4f}',
+        comparison.p_words(float(found.pvalue)),
         '',
         _at_equal_time(pairs),
         *(
@@ -169,7 +169,7 @@ def _test_rows(
   for row, p in zip(
       rows, comparison.holm(tested) if tested else [], strict=True
   ):
-    row[5] = f'{p:.4f}'
+    row[5] = comparison.p_words(p)
   return rows
 
 

@@ -184,7 +184,7 @@ def _gain(arm: Arm, measure: str) -> list[str] | None:
   return [
       arm.name,
       *_difference(result.difference),
-      f'{result.p_value:.4f}',
+      _p(result.p_value, result.test),
       result.test,
       _over_seeds(gains, _SIGNED),
   ]
@@ -208,22 +208,29 @@ def _tests(found: Sequence[Arm], measure: str) -> list[list[str]]:
           bounds=BOUNDS[measure],
       )
     except (PanelError, ValueError) as error:
-      rows.append([arm.name, f'not compared: {error}', *[''] * 5])
+      reason = str(error).partition(':')[0]
+      rows.append([arm.name, f'not compared: {reason}', *[''] * 5])
       continue
     row = [
         arm.name,
         *_difference(result.difference),
-        f'{result.p_value:.4f}',
+        _p(result.p_value, result.test),
         '',
         result.test,
         _difference_over_seeds(arm.scores(measure), first.scores(measure)),
     ]
     rows.append(row)
-    tested.append((row, result.p_value))
-  adjusted = comparison.holm([p for _, p in tested]) if tested else []
-  for (row, _), p in zip(tested, adjusted, strict=True):
-    row[4] = f'{p:.4f}'
+    tested.append((row, result))
+  p_values = [result.p_value for _, result in tested]
+  adjusted = comparison.holm(p_values) if tested else []
+  for (row, result), p in zip(tested, adjusted, strict=True):
+    bound = comparison.is_bound(result.p_value, result.test)
+    row[4] = comparison.p_words(p, bound=bound)
   return rows
+
+
+def _p(p_value: float, test: str) -> str:
+  return comparison.p_words(p_value, bound=comparison.is_bound(p_value, test))
 
 
 def _difference_over_seeds(
