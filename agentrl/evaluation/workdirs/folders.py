@@ -56,11 +56,11 @@ def _visit(
     name, folder = waiting.pop()
     entries = _entries(folder)
     yield name or '.', folder, entries
-    inner = {x for x, entry in entries.items() if _is_folder(entry)}
-    if _is_run(entries):
-      inner -= _SKIPPED
+    skipped = _SKIPPED if _is_run(entries) else ()
     waiting += [
-        (f'{name}/{x}' if name else x, f'{folder}/{x}') for x in sorted(inner)
+        (f'{name}/{x}' if name else x, f'{folder}/{x}')
+        for x, entry in reversed(entries.items())
+        if x not in skipped and _is_folder(entry)
     ]
 
 
@@ -91,7 +91,7 @@ def stamp_of(folder: pathlib.Path, names: Iterable[str]) -> tuple[Any, ...]:
 
 def _jsonl(folder: str, name: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
   """Files of episodes below a folder, by their paths from where `name` is."""
-  for inner, entry in sorted(_entries(folder).items()):
+  for inner, entry in _entries(folder).items():
     if _is_folder(entry):
       yield from _jsonl(f'{folder}/{inner}', f'{name}/{inner}')
     elif inner.endswith('.jsonl') and not entry.is_symlink():
@@ -101,9 +101,10 @@ def _jsonl(folder: str, name: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
 def _entries(folder: str) -> dict[str, os.DirEntry[str]]:
   try:
     with os.scandir(folder) as entries:
-      return {x.name: x for x in entries if not x.name.startswith('.')}
+      found = {x.name: x for x in entries if not x.name.startswith('.')}
   except OSError:  # gone, or not ours to read
     return {}
+  return dict(sorted(found.items()))
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
