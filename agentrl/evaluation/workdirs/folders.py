@@ -28,11 +28,11 @@ def walk(
 
   Symbolic links and hidden folders are not followed.
   """
-  for run, folder, entries in _visit(root):
-    if not _is_run(entries):
+  for run, folder, entries, is_run in _visit(root):
+    if not is_run:
       continue
     files = {}
-    for name in _WHERE_EPISODES_ARE:
+    for name in _holds(entries):
       for path, entry in _jsonl(f'{folder}/{name}', name):
         with contextlib.suppress(OSError):
           files[path] = entry.stat()
@@ -41,22 +41,27 @@ def walk(
 
 def exported(root: pathlib.Path) -> Iterator[str]:
   """Exported policies below a folder, by path; those inside of runs are not."""
-  for name, _, entries in _visit(root):
+  for name, _, entries, _ in _visit(root):
     if workdir.EXPORTED in entries:
       yield name
 
 
 def _visit(
     root: pathlib.Path,
-) -> Iterator[tuple[str, str, dict[str, os.DirEntry[str]]]]:
-  """Folders below a folder by path, but those that a run keeps its own things in."""
+) -> Iterator[tuple[str, str, dict[str, os.DirEntry[str]], bool]]:
+  """Folders below a folder, but those that a run keeps its own things in.
+
+  Yields:
+    The path below it, the whole path, the entries, and True for a run's folder.
+  """
   # Texts, not paths: thousands of runs are looked at every second.
   waiting = [('', os.fspath(root))]
   while waiting:
     name, folder = waiting.pop()
     entries = _entries(folder)
-    yield name or '.', folder, entries
-    skipped = _SKIPPED if _is_run(entries) else ()
+    is_run = _is_run(entries)
+    yield name or '.', folder, entries, is_run
+    skipped = _SKIPPED if is_run else ()
     waiting += [
         (f'{name}/{x}' if name else x, f'{folder}/{x}')
         for x, entry in reversed(entries.items())
@@ -68,8 +73,16 @@ def _is_run(entries: dict[str, os.DirEntry[str]]) -> bool:
   """True for a folder that a run, an evaluation or a comparison writes to."""
   if workdir.EXPORTED in entries:  # its config.json is that of a model
     return False
-  holds = (x in entries and _is_folder(entries[x]) for x in _WHERE_EPISODES_ARE)
-  return any(holds) or any(name in entries for name in _MARKS)
+  return bool(_holds(entries)) or any(name in entries for name in _MARKS)
+
+
+def _holds(entries: dict[str, os.DirEntry[str]]) -> list[str]:
+  """Those of a run's folders that have episodes."""
+  return [
+      name
+      for name in _WHERE_EPISODES_ARE
+      if name in entries and _is_folder(entries[name])
+  ]
 
 
 def stamp(run: pathlib.Path) -> tuple[Any, ...]:
