@@ -225,9 +225,9 @@ def _read_call(name: str, call: ast.Call, functions: Functions) -> Reading:
 
 def _marked(text: str, start: str, end: str) -> tuple[str, str | None]:
   """The text between the only `start` and the only `end`, which ends the text."""
-  for mark in filter(None, (start, end)):
-    if text.count(mark) != 1:
-      return '', _not_once(mark, text.count(mark))
+  error = _repeated(text, *filter(None, (start, end)))
+  if error is not None:
+    return '', error
   inside, rest = text, ''
   if start:
     inside = inside.partition(start)[2]
@@ -291,9 +291,9 @@ _DECODER = json.JSONDecoder(
 
 def _between(text: str, start: str, end: str) -> tuple[str, str | None]:
   """The text between the only `start` and the only `end` after it."""
-  for mark in (start, end):
-    if text.count(mark) != 1:
-      return '', _not_once(mark, text.count(mark))
+  error = _repeated(text, start, end)
+  if error is not None:
+    return '', error
   before, _, after = text.partition(start)
   inside, separator, _ = after.partition(end)
   if not separator:
@@ -317,6 +317,14 @@ def _unfenced(inside: str) -> str:
   _, newline, rest = inside.partition('\n')
   # Words beside the fence name a language where lines follow.
   return rest if newline and rest.strip() else inside
+
+
+def _repeated(text: str, *marks: str) -> str | None:
+  """The reason against a text that has one of these not exactly once."""
+  for mark in marks:
+    if text.count(mark) != 1:
+      return _not_once(mark, text.count(mark))
+  return None
 
 
 def _not_once(mark: str, count: int) -> str:

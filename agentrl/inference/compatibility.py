@@ -9,7 +9,7 @@ import msgspec
 from absl import logging
 
 from agentrl import shipped
-from agentrl.errors import EngineRefusal
+from agentrl.errors import EngineRefusal, one_line
 from agentrl.inference.replies import Count
 
 # Releases of SGLang whose contract was read, the first and the last.
@@ -93,7 +93,7 @@ def _is_of(server: _ServerInfo, needs: Needs) -> bool:
 
 def _shown(text: str) -> str:
   """A server's words, as far as a line has room for them."""
-  return ' '.join(text.split())[:80]
+  return one_line(text, 80)
 
 
 def refuse_vocabulary(url: str, vocab_size: int) -> None:

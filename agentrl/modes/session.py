@@ -29,7 +29,6 @@ from agentrl.rollout.env_server import Begin
 from agentrl.runtime import lock, starts, workdir as workdir_lib
 from agentrl.runtime.event_loop import EventLoop, Interrupted
 
-# Of RuntimeErrors: jax's and its devices', and Python's, which also maps memory.
 _REASON_CHARS = 200  # of an allocator's own words
 
 

@@ -385,7 +385,7 @@ class ChatFormat:
         break
       rest = rest[len(content) + len(after) :]
       pieces += [(content, False), (after, True)]
-    if ''.join(piece for piece, _ in pieces) != text:
+    if _joined(*pieces) != text:
       raise ChatTemplateError(
           'The chat template changes the content of a message among'
           f' {reprlib.repr(contents)}{self._way_out}'

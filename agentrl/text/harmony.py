@@ -188,7 +188,7 @@ def split(text: str, *, calls: bool) -> Said:
 
 
 def answered(name: str) -> list[Piece]:
-  """What stands between a call and the answer of the function."""
+  """The template's text between a call and the answer of the function."""
   return [
       (f'{CALL}{START}{_NAMESPACE}', True),
       (name, False),

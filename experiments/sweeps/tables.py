@@ -184,7 +184,7 @@ def _gain(arm: Arm, measure: str) -> list[str] | None:
   return [
       arm.name,
       *_difference(result.difference),
-      _p(result.p_value, result.test),
+      _p(result.p_value, result),
       result.test,
       _over_seeds(gains, _SIGNED),
   ]
@@ -214,7 +214,7 @@ def _tests(found: Sequence[Arm], measure: str) -> list[list[str]]:
     row = [
         arm.name,
         *_difference(result.difference),
-        _p(result.p_value, result.test),
+        _p(result.p_value, result),
         '',
         result.test,
         _difference_over_seeds(arm.scores(measure), first.scores(measure)),
@@ -224,13 +224,14 @@ def _tests(found: Sequence[Arm], measure: str) -> list[list[str]]:
   p_values = [result.p_value for _, result in tested]
   adjusted = comparison.holm(p_values) if tested else []
   for (row, result), p in zip(tested, adjusted, strict=True):
-    bound = comparison.is_bound(result.p_value, result.test)
-    row[4] = comparison.p_words(p, bound=bound)
+    row[4] = _p(p, result)
   return rows
 
 
-def _p(p_value: float, test: str) -> str:
-  return comparison.p_words(p_value, bound=comparison.is_bound(p_value, test))
+def _p(p_value: float, result: comparison.Comparison) -> str:
+  """The p-value of a test, or what it is once adjusted."""
+  bound = comparison.is_bound(result.p_value, result.test)
+  return comparison.p_words(p_value, bound=bound)
 
 
 def _difference_over_seeds(

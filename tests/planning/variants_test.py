@@ -1,4 +1,4 @@
-"""What a plan knows of each variant without compiling: cache, adapters, mesh."""
+"""Plans of each variant, as far as nothing is compiled: cache, adapters, mesh."""
 
 import functools
 import math

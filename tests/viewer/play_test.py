@@ -174,10 +174,9 @@ def test_an_exported_policy_plays_and_is_no_run(tmp_path, viewer):
   assert not player.get('runs')['runs']
   [policy] = player.get('play')['runs']
   assert (policy['run'], policy['checkpoints']) == (name, [])
-  begin = lambda: player.post('play/start', env=policy['env'], run=name)
   ends = []
   for _ in range(8):
-    state = begin()
+    state = player.post('play/start', env=policy['env'], run=name)
     while not state['over'] and len(state['turns']) < 12:
       state = player.post(
           'play/step', session=state['session'], actor='run', run=name

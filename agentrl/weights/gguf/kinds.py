@@ -122,7 +122,7 @@ def _ties_values(
     layers: Sequence[str],
     shared: int,
 ) -> bool:
-  """Whether full layers have no matrix of values: these are their keys."""
+  """True if full layers have no matrix of values: these are their keys."""
   name = architectures.tensors(values['family'])['v']
   return not any(
       f'blk.{i}.{name}.weight' in data.tensors
