@@ -2,6 +2,8 @@
 
 import asyncio
 import signal
+import sys
+import threading
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -15,6 +17,8 @@ T = TypeVar('T')
 # For the connector of a session, below the 5 s after which an SGLang server hangs
 # up: a request on a connection that it closed meanwhile would fail.
 KEEP_ALIVE_S = 4.0
+# Until a signal that was lost is there again: by then what lost it is over.
+_AGAIN_S = 0.05
 
 
 class Interrupted(Exception):
@@ -47,6 +51,7 @@ class EventLoop:
         if number != signal.SIGHUP
         or signal.getsignal(number) is not signal.SIG_IGN
     }
+    self._old_hook, sys.unraisablehook = sys.unraisablehook, self._on_lost
     self.session: aiohttp.ClientSession = self.run(self._open())
 
   def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -100,6 +105,7 @@ class EventLoop:
   def close(self) -> None:
     for number, handler in self._old_handlers.items():
       signal.signal(number, handler)
+    sys.unraisablehook = self._old_hook
     self._runner.run(self.session.close())
     self._runner.close()
     self._thread.shutdown()
@@ -133,6 +139,21 @@ class EventLoop:
     task = self._task
     if task is not None:
       task.get_loop().call_soon_threadsafe(task.cancel)
+
+  def _on_lost(self, lost: 'sys.UnraisableHookArgs') -> None:
+    """Sends a second signal again that nothing could be told of.
+
+    Python drops what is raised in a destructor or in the callback of a weak
+    reference, and a run that frees its arrays spends its time in these.
+    """
+    if not isinstance(lost.exc_value, KeyboardInterrupt):
+      self._old_hook(lost)
+      return
+    name = str(lost.exc_value).partition(',')[0]
+    number = signal.Signals.__members__.get(name, signal.SIGINT)
+    # To the thread that runs the handlers: it may be waiting for something.
+    to = threading.main_thread().ident
+    threading.Timer(_AGAIN_S, signal.pthread_kill, [to, number]).start()
 
 
 async def _ended(tasks: Sequence[asyncio.Task]) -> None:

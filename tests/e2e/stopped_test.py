@@ -97,10 +97,16 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path):
 def test_two_signals_end_at_once_and_say_so(tmp_path):
   process = start(tmp_path, *FLAGS, config=QUICKSTART)
   metrics = tmp_path / 'metrics.jsonl'
-  wait_for(lambda: metrics.exists() and metrics.read_text(), process)
-  # Two of one kind that nobody has received yet are one.
+  # With two lines there, the first step is one that the run has counted.
+  wait_for(
+      lambda: metrics.exists() and metrics.read_text().count('\n') > 1, process
+  )
+  # Both are there before it sees the first: else it may have ended by then. Two
+  # of one kind that nobody has received yet are one.
+  process.send_signal(signal.SIGSTOP)
   process.send_signal(signal.SIGINT)
   process.send_signal(signal.SIGTERM)
+  process.send_signal(signal.SIGCONT)
   process.communicate(timeout=400)
   assert process.returncode
   found = summary_of(tmp_path)

@@ -4,6 +4,7 @@ import asyncio
 import os
 import queue
 import signal
+import sys
 import threading
 import time
 
@@ -77,6 +78,38 @@ def test_the_first_signal_cancels_and_the_second_one_is_hard():
     with pytest.raises(KeyboardInterrupt):
       signal.raise_signal(signal.SIGINT)
   assert signal.getsignal(signal.SIGTERM) is before
+
+
+class _Signals:
+  """Is freed while a signal comes."""
+
+  def __del__(self):
+    signal.raise_signal(signal.SIGTERM)
+
+
+def test_a_second_signal_that_python_drops_comes_again():
+  before = sys.unraisablehook
+  with EventLoop() as loop:
+    signal.raise_signal(signal.SIGINT)
+    assert loop.interrupted
+    _Signals()
+    with pytest.raises(KeyboardInterrupt, match='SIGTERM, after SIGINT'):
+      time.sleep(10)
+  assert sys.unraisablehook is before
+
+
+def test_other_errors_that_python_drops_are_told_as_before(monkeypatch):
+  told = []
+  monkeypatch.setattr(sys, 'unraisablehook', told.append)
+
+  class Fails:
+
+    def __del__(self):
+      raise ValueError('in a destructor')
+
+  with EventLoop():
+    Fails()
+  assert [lost.exc_type for lost in told] == [ValueError]
 
 
 def test_a_signal_between_two_calls_is_noticed_at_the_next():
