@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import errno
+import faulthandler
 import os
 import pathlib
 import sys
@@ -26,7 +27,13 @@ from agentrl.modes import reading
 from agentrl.parallel import compile_cache, distributed, ranks
 from agentrl.rollout import env_server, seeds
 from agentrl.rollout.env_server import Begin
-from agentrl.runtime import lock, starts, workdir as workdir_lib
+from agentrl.runtime import (
+    aborts,
+    ending,
+    lock,
+    starts,
+    workdir as workdir_lib,
+)
 from agentrl.runtime.event_loop import EventLoop, Interrupted
 
 _REASON_CHARS = 200  # of an allocator's own words
@@ -159,9 +166,28 @@ def run(
 
 @contextlib.contextmanager
 def _memory(directory: pathlib.Path) -> Iterator[None]:
-  """Names what ends a block where there is no memory left, and the way on."""
+  """Names what ends a block where there is no memory left, and the way on.
+
+  What a thread of a library cannot get aborts the process: no exception tells.
+  """
+  less = (
+      'With a smaller optim.max_tokens an update needs less, with a smaller'
+      ' sampler.max_running the engine.'
+  )
+
+  def aborted() -> None:
+    faulthandler.dump_traceback()
+    print(
+        f'{OutOfMemory.__name__}: A library aborts this process. There is not'
+        ' enough memory where it says std::bad_alloc above; else the fault is'
+        f' its own. {less} {workdir_lib.way_on(directory)}',
+        file=sys.stderr,
+    )
+    ending.leave(2)
+
   try:
-    yield
+    with aborts.answered(aborted):
+      yield
   except (MemoryError, OSError, RuntimeError) as error:
     if isinstance(error, OSError) and error.errno != errno.ENOMEM:
       raise
@@ -169,7 +195,6 @@ def _memory(directory: pathlib.Path) -> Iterator[None]:
       raise
     reason = one_line(error, _REASON_CHARS) or 'Python had none'
     raise OutOfMemory(
-        f'There is not enough memory: {reason}. With a smaller optim.max_tokens'
-        ' an update needs less, with a smaller sampler.max_running the engine.'
+        f'There is not enough memory: {reason}. {less}'
         f' {workdir_lib.way_on(directory)}'
     ) from error

@@ -4,6 +4,8 @@ import dataclasses
 import datetime
 import errno
 import pathlib
+import subprocess
+import sys
 import types
 
 import jax
@@ -214,6 +216,38 @@ def test_a_disk_that_takes_no_file_is_said_with_what_is_lost(start, wrapped):
   )
   with pytest.raises(CheckpointError, match=f'^{start_of}.*{said}'):
     start(mode)
+
+
+# A thread of C++ asks for more than there is.
+_BAD_ALLOC = """
+import ctypes, sys, threading, time
+from agentrl.config.modes import Sft
+from agentrl.config.sections import Data
+from agentrl.modes import session
+
+def mode(session):
+  new = ctypes.CDLL('libstdc++.so.6')['_Znwm']
+  new.argtypes = [ctypes.c_size_t]
+  threading.Thread(target=new, args=[2**62]).start()
+  time.sleep(60)
+
+config = Sft(data=Data(expert_episodes=1), compile_cache='')
+session.run(mode, config, sys.argv[1])
+"""
+
+
+def test_a_library_that_aborts_for_want_of_memory_has_the_way_on(tmp_path):
+  done = subprocess.run(
+      [sys.executable, '-c', _BAD_ALLOC, tmp_path / 'run'],
+      capture_output=True,
+      text=True,
+      timeout=120,
+  )
+  assert done.returncode == 2, done.stderr
+  assert "throwing an instance of 'std::bad_alloc'" in done.stderr
+  last = done.stderr.strip().splitlines()[-1]
+  assert last.startswith('OutOfMemory') and 'optim.max_tokens' in last
+  assert 'the same command begins anew' in last
 
 
 FULL = 'RESOURCE_EXHAUSTED: Out of memory allocating 68719476736 bytes.'
