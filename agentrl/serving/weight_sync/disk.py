@@ -286,25 +286,37 @@ class Follower:
       files: how the other process writes a version.
     """
     self._files = files
-    self._name = ''
     self._numbers: tuple[str, ...] = ()  # of the current version, and before it
+    self._settled = ''  # of the last push that has ended here
+    self._adapter: Adapter | None = None
 
   async def __call__(self, params: Any, version: int | str) -> None:
-    await asyncio.to_thread(self._files.gather, params, keep=False)
-    self._name = self._files.name(version)
+    # Servers may have it as soon as all is gathered.
     self._numbers = (str(version), *self._numbers[:1])
+    await asyncio.to_thread(self._files.gather, params, keep=False)
+    # Processes leave a push together, so no request is sent from here on until
+    # the other one has ended.
+    name = self._files.name(version)
+    self._adapter = files_lib.adapter_of(name, str(version))
+    self._settled = str(version)
 
   def fingerprint(self) -> str:
     raise AssertionError('The process that pushes is asked.')
 
   def accepts(self) -> Callable[[str], bool]:
-    """See `DiskPush`; when its push has ended is not known here."""
-    return lambda number: number in self._numbers
+    """See `DiskPush`."""
+    settled = self._settled
+
+    def accepts(number: str) -> bool:
+      overtaken = settled != self._numbers[0]
+      return number in self._numbers[: 2 if overtaken else 1]
+
+    return accepts
 
   @property
-  def adapter(self) -> Adapter:
+  def adapter(self) -> Adapter | None:
     """The adapter to request of servers, if adapters are pushed."""
-    return files_lib.adapter_of(self._name, self._numbers[0])
+    return self._adapter
 
 
 async def _unload_adapters(

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import types
 
 import aiohttp
 import jax
@@ -158,19 +159,41 @@ def test_a_process_that_does_not_push_asks_for_what_another_pushed(
   async def body(_, control, session):
     push = DiskPush(control, tmp_path, files(base))
     other = Follower(files(base))
-    for version in (1, 2, 2):  # a resumed run repeats its last
+    verdicts = lambda accepts: [accepts(name) for name in ('1', '2', '7')]
+    sent = []
+    for version in (1, 1, 2):  # a resumed run repeats its last
       for each in (push, other):
         await each(jax.device_put(adapter_of(version), place), version)
       assert push.adapter == other.adapter
       assert push.adapter.version == str(version)
-      accepts = other.accepts()
-      assert accepts(str(version)) and not accepts('7')
+      assert verdicts(other.accepts()) == verdicts(push.accepts())
+      sent.append(other.accepts())
+    # Of requests that a push overtook, and of a later one.
+    assert list(map(verdicts, sent)) == [
+        [True, True, False],
+        [True, True, False],
+        [False, True, False],
+    ]
     [url] = control.urls
     return await greedy(session, url, adapter=lambda: other.adapter)
 
   with servers() as urls:
     completion = run(body, urls, tmp_path)
   assert completion.tokens == expected_of(2).tokens
+
+
+def test_a_request_within_a_push_of_another_process_may_meet_either_version():
+  during = []
+
+  def gather(params, keep):
+    accepts = push.accepts()
+    during.append([accepts(name) for name in ('1', '2', '3')])
+
+  push = Follower(types.SimpleNamespace(gather=gather, name=str))
+  for version in (1, 2):
+    asyncio.run(push(None, version))
+  assert during == [[True, False, False], [True, True, False]]
+  assert [push.accepts()(name) for name in ('1', '2')] == [False, True]
 
 
 def test_a_server_that_has_lost_its_adapter_is_not_asked_for_the_base(tmp_path):
