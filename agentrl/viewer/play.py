@@ -8,6 +8,7 @@ A session is leased: it ends some minutes after it was last used.
 """
 
 import asyncio
+import functools
 import pathlib
 import random
 import secrets
@@ -255,7 +256,9 @@ async def _start(request: web.Request) -> web.Response:
   config = replay.config_of(state.root, run) if run is not None else {}
   servers = request.app[replay.ENV_SERVERS]
   options = servers.options(env, config)
-  spec = servers.specs[env]
+  spec = await asyncio.to_thread(
+      functools.partial(servers.specs[env].under, **options)
+  )
   if task is None:
     task = (await asyncio.to_thread(spec.tasks, 'dev', **options))[0]
   session = Session(

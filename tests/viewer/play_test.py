@@ -167,23 +167,25 @@ def test_a_samplers_key_stays_here_and_its_tokens_are_shown(tmp_path, viewer):
 
 
 @pytest.mark.slow  # a child process loads it
-def test_an_exported_policy_plays_and_is_no_run(tmp_path, viewer):
-  name = 'quickstart'
+@pytest.mark.parametrize('name', ['quickstart', 'frozenlake'])
+def test_an_exported_policy_plays_and_is_no_run(name, tmp_path, viewer):
   shutil.copytree(POLICIES / name, tmp_path / name)
   player = Player(viewer(tmp_path))
   assert not player.get('runs')['runs']
   [policy] = player.get('play')['runs']
   assert (policy['run'], policy['checkpoints']) == (name, [])
+  config = json.loads((tmp_path / name / 'agentrl.json').read_text())
+  tasks = envs.get(policy['env']).tasks('dev', **config['env']['options'])
   ends = []
-  for _ in range(8):
-    state = player.post('play/start', env=policy['env'], run=name)
+  for task in tasks[:8]:
+    state = player.post('play/start', env=policy['env'], run=name, task=task)
     while not state['over'] and len(state['turns']) < 12:
       state = player.post(
           'play/step', session=state['session'], actor='run', run=name
       )
     ends.append(state['success'])
     player.post('play/end', session=state['session'])
-  assert sum(map(bool, ends)) >= 3  # 0.83 of them, by its card
+  assert sum(map(bool, ends)) >= 2  # 0.83 and 0.73 of them, by their cards
   tops = state['turns'][-1]['said'][0]['tops']
   assert len(tops) == 5
 

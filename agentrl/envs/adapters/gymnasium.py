@@ -328,6 +328,14 @@ def _specialise(
   return {'words': Words(full=found.goal, compact=id), 'functions': functions}
 
 
+def _names_something(kwargs: Any) -> bool:
+  """True unless all arguments are numbers, which name no file and no module."""
+  plain = isinstance(kwargs, Mapping) and all(
+      isinstance(value, int | float) for value in kwargs.values()
+  )
+  return bool(kwargs) and not plain
+
+
 def _open(**options: Any) -> base.EnvFactory:
   make(options['id'], options['kwargs'] or {}, options['max_steps']).close()
   # The steps of those that are described take microseconds; others may hang.
@@ -358,7 +366,7 @@ SPEC = EnvSpec(
     },
     unsafe_options={
         'id': lambda value: ':' in value,
-        'kwargs': bool,
+        'kwargs': _names_something,
         'told': is_set,
     },
     open_factory=_open,

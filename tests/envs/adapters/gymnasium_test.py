@@ -141,6 +141,22 @@ CLIFF = Told(
 
 
 @pytest.mark.parametrize(
+    'kwargs, unsafe',
+    [
+        (None, False),
+        ({}, False),
+        ({'is_slippery': False, 'x': 0.5}, False),
+        ({'render_mode': 'human'}, True),
+        ({'size': 3, 'xml_file': '/tmp/evil.xml'}, True),
+        ({'wrappers': ['a']}, True),
+        ('evil', True),
+    ],
+)
+def test_arguments_that_are_numbers_name_nothing(kwargs, unsafe):
+  assert SPEC.unsafe_options['kwargs'](kwargs) == unsafe
+
+
+@pytest.mark.parametrize(
     'options, said',
     [
         (
