@@ -1,7 +1,6 @@
 """The agent over messages: instructions and action format, without tokens."""
 
 import abc
-import re
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
@@ -26,13 +25,8 @@ from agentrl.rollout.options import (
     ReflectOptions,
 )
 from agentrl.rollout.transcript import Transcript
+from agentrl.text import reasoning
 from agentrl.types import Message, TextCompletion
-
-# Tags of reasoning: Qwen's and DeepSeek's, Claude's, Seed's, Magistral's, Kimi's.
-_THINK = re.compile(
-    r'</?(?:think|thinking|seed:think)>|\[/?THINK\]|\u25c1/?think\u25b7'
-)
-
 
 # The policies of an agent: over ids or over messages.
 AnyPolicy = TypeVar('AnyPolicy', Policy, ChatPolicy)
@@ -129,7 +123,9 @@ class BaseAgent(abc.ABC, Generic[AnyPolicy, AnyCompletion]):
 
   def read_text(self, text: str) -> Reading:
     """Looks for the action of a completion, which no thought holds."""
-    action, parse_error = self._format.read(_answer(text), self._functions)
+    action, parse_error = self._format.read(
+        reasoning.answer(text), self._functions
+    )
     return Reading(text, action, parse_error)
 
   def write_text(self, action: str) -> str:
@@ -152,7 +148,7 @@ class BaseAgent(abc.ABC, Generic[AnyPolicy, AnyCompletion]):
     Raises:
       DataError: names the format that fits, if there is one.
     """
-    texts = [_answer(completion) for completion in completions]
+    texts = [reasoning.answer(completion) for completion in completions]
     name = self._format_name
     read = {
         known: [format.read(text, self._functions)[1] is None for text in texts]
@@ -247,28 +243,6 @@ class MessageDialogue:
 
   async def observe(self, observation: str) -> None:
     self._messages.append(Message('user', observation))
-
-
-def _answer(text: str) -> str:
-  """The text of a completion outside of its reasoning.
-
-  Reasoning weighs actions up, and so may write several. One that was cut off
-  has no end. One has no beginning where the prompt opened it, or where a server
-  took the tag away: then all text before its closing tag is reasoning.
-  """
-  parts: list[str] = []
-  start, inside = 0, False
-  for tag in _THINK.finditer(text):
-    closes = '/' in tag[0]
-    if closes and not inside:
-      parts.clear()
-    elif not closes and not inside:
-      parts.append(text[start : tag.start()])
-    inside = not closes
-    start = tag.end()
-  if not inside:
-    parts.append(text[start:])
-  return ''.join(parts).lstrip('\n') if start else text
 
 
 def make_text_agent(

@@ -1,14 +1,21 @@
 """The syntax in which a chat template writes calls of tools."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from agentrl.errors import ChatTemplateError
-from agentrl.text import harmony, probes
+from agentrl.text import harmony, probes, reasoning
 from agentrl.text.template import Renderer
 from agentrl.text.tokenizer import Tokenizer
 from agentrl.types import Message
+
+
+class Call(NamedTuple):
+  """A call of a tool: its name, and its arguments by their names."""
+
+  name: str
+  arguments: Mapping[str, Any]
 
 
 class CallSyntax(NamedTuple):
@@ -26,6 +33,21 @@ class CallSyntax(NamedTuple):
   arguments: str
   after: str
 
+  def write(self, call: Call) -> str:
+    """The text of a call."""
+    made = {self.name: call.name, self.arguments: call.arguments}
+    return f'{self.before}{_json(made)}{self.after}'
+
+  def read(self, inside: str) -> Call | None:
+    """The call that is written between `before` and `after`; None: none is."""
+    made = _object(inside)
+    if made is None or made.keys() != {self.name, self.arguments}:
+      return None
+    name, arguments = made[self.name], made[self.arguments]
+    if not (isinstance(name, str) and isinstance(arguments, dict)):
+      return None
+    return Call(name, arguments)
+
 
 class NamedCallSyntax(NamedTuple):
   """The call of a tool in a chat template that names it outside of the JSON.
@@ -40,10 +62,75 @@ class NamedCallSyntax(NamedTuple):
   between: str
   after: str
 
+  def write(self, call: Call) -> str:
+    """As `CallSyntax.write`."""
+    arguments = _json(call.arguments)
+    return f'{self.before}{call.name}{self.between}{arguments}{self.after}'
 
-def find(
-    render: Renderer, tokenizer: Tokenizer, names_answers: bool
-) -> CallSyntax | NamedCallSyntax:
+  def read(self, inside: str) -> Call | None:
+    """As `CallSyntax.read`."""
+    name, _, rest = inside.partition(self.between)
+    arguments = _object(rest)
+    return None if arguments is None else Call(name, arguments)
+
+
+Syntax = CallSyntax | NamedCallSyntax
+
+
+def split(
+    text: str, syntax: Syntax, names: Collection[str]
+) -> tuple[str, Call | None]:
+  """The words of a completion, and the call that it ends with.
+
+  Args:
+    text: a completion; what it says within its reasoning is no call.
+    syntax: of the chat template.
+    names: of the tools.
+
+  Returns:
+    The whole text and None where it has no call of one of them, more than one, or
+    something behind it.
+  """
+  answer = reasoning.answer(text)
+  before, after = syntax.before.strip(), syntax.after.strip()
+  if answer.count(before) != 1 if before else not answer:
+    return text, None
+  inside, rest = answer.partition(before)[2] if before else answer, ''
+  if after:
+    inside, _, rest = inside.partition(after)
+  call = None if rest.strip() else syntax.read(inside)
+  if call is None or call.name not in names:
+    return text, None
+  return text[: text.rindex(before or answer)], call
+
+
+def settled(text: str, syntax: Syntax) -> str:
+  """The beginning of a completion that will be words, whatever follows."""
+  mark = syntax.before.strip()
+  if not mark:  # a call is all of an answer
+    return ''
+  at = text.find(mark)
+  if at >= 0:
+    return text[:at]
+  sizes = range(min(len(mark), len(text)), 0, -1)
+  begun = next((n for n in sizes if text.endswith(mark[:n])), 0)
+  return text[: len(text) - begun]
+
+
+def _json(value: Any) -> str:
+  return json.dumps(value, ensure_ascii=False)
+
+
+def _object(text: str) -> dict[str, Any] | None:
+  """The JSON object that a text is; None: it is none."""
+  try:
+    value = json.loads(text)
+  except (ValueError, RecursionError):
+    return None
+  return value if isinstance(value, dict) else None
+
+
+def find(render: Renderer, tokenizer: Tokenizer, names_answers: bool) -> Syntax:
   """The syntax in which a template writes a call, from a conversation with one.
 
   Args:

@@ -112,7 +112,7 @@ class ChatFormat:
     if has_channels:
       self._other = 'harmony' if self._tools else 'harmony_no_think'
     self._way_out = f'; template={self._other!r} renders append-only.'
-    self.call: calls.CallSyntax | calls.NamedCallSyntax | None = None
+    self.call: calls.Syntax | None = None
     own = tokenizer.chat_template
     if template is not None or own is None:
       self._adopt(TEMPLATES[template or 'chatml'])
@@ -173,7 +173,7 @@ class ChatFormat:
     self._head = head.removeprefix(self._trail)
     self._header = self._finds_header()
     ends = (self.end_id, *self.tokenizer.eos_ids)
-    if self._has_channels:
+    if self.has_channels:
       call = self.tokenizer.token_to_id(harmony.CALL)
       if call is None and self._tools:
         raise ChatTemplateError(
@@ -305,24 +305,24 @@ class ChatFormat:
 
   def read(self, ids: Sequence[int]) -> str:
     """The text of a completion, its reasoning in `<think>` tags."""
-    if not self._has_channels:
+    if not self.has_channels:
       return self.tokenizer.decode(ids)
     pieces = self.tokenizer.decode_pieces(ids)
     return harmony.read(pieces, calls=self._names_answers)
 
   @property
-  def _has_channels(self) -> bool:
+  def has_channels(self) -> bool:
     """True if the policy writes messages of several channels."""
     return self._lead.startswith(harmony.CHANNEL)
 
   @property
   def _names_answers(self) -> bool:
     """True if an answer of a tool begins with the tool's name."""
-    return self._has_channels and bool(self._tools)
+    return self.has_channels and bool(self._tools)
 
   def _said(self, text: str) -> tuple[list[_Piece], str | None]:
     """A completion without its end, and the tool that it calls; see `called`."""
-    if not self._has_channels:
+    if not self.has_channels:
       return [(self._lead + self._trim('assistant', text), False)], None
     said = harmony.split(text, calls=self._names_answers)
     return said.pieces(), said.call and said.call[0]
@@ -353,7 +353,7 @@ class ChatFormat:
       fields = {'content': content}
       if role == 'assistant':
         is_answer = not as_is
-        if self._has_channels:
+        if self.has_channels:
           said = harmony.split(content, calls=self._names_answers)
           fields, called = said.fields, said.call and said.call[0]
       elif role == 'tool' or (role == 'user' and is_answer):

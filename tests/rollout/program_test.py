@@ -88,7 +88,14 @@ def test_what_an_agent_asks_goes_on_in_one_segment(chat, tasks):
   assert '<tool_response>\n21\n</tool_response>' in second
 
 
-def test_what_an_agent_asks_goes_on_in_harmony_too(tasks):
+HARMONY_CALL = (
+    '<|channel|>commentary to=functions.multiply <|constrain|>json<|message|>'
+    '{"a": 3, "b": 7}<|call|>'
+)
+
+
+def harmony():
+  """A tokenizer with harmony's control tokens, and what a policy says by it."""
   controls = 'start message channel end return call constrain'.split()
   tokenizer = tokenizer_lib.train_bpe(
       ['What is 3 times 7? It is 21.'] * 9,
@@ -98,12 +105,13 @@ def test_what_an_agent_asks_goes_on_in_harmony_too(tasks):
           *(f'<|{x}|>' for x in controls),
       ),
   )
-  call = (
-      '<|channel|>commentary to=functions.multiply <|constrain|>json<|message|>'
-      '{"a": 3, "b": 7}<|call|>'
-  )
+  thought = '<think>\n3 times 7.\n</think>\n\n'
+  return tokenizer, [f'{thought}{HARMONY_CALL}', 'It is 21.']
+
+
+def test_what_an_agent_asks_goes_on_in_harmony_too(tasks):
+  tokenizer, texts = harmony()
   function = f'{program_agent.__name__}:solve'
-  texts = f'<think>\n3 times 7.\n</think>\n\n{call}', 'It is 21.'
   episode, policy = played(
       tokenizer, function, tasks, *texts, template='harmony'
   )
@@ -118,7 +126,8 @@ def test_what_an_agent_asks_goes_on_in_harmony_too(tasks):
   assert second == (
       f'{first}<|channel|>analysis<|message|>3 times'
       ' 7.<|end|><|start|>assistant'
-      f'{call}<|start|>functions.multiply to=assistant<|channel|>commentary'
+      f'{HARMONY_CALL}<|start|>functions.multiply'
+      ' to=assistant<|channel|>commentary'
       '<|message|>21<|end|><|start|>assistant'
   )
 

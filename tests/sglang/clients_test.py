@@ -207,7 +207,7 @@ def test_pydantic_ai(url, kind):
   assert said['again'] == 'The capital of Spain is Madrid.'
   assert said['usage'] == 8
   status, body = said['refused']
-  assert status == 400 and 'tools is not supported' in body
+  assert status == 400 and 'no place for tools' in body
 
 
 def test_inspect_ai(url, tmp_path):

@@ -82,12 +82,18 @@ class Generate:
       return errors.refusal(message, status)
     return web.json_response(replies.write(call, results, self._decode_one))
 
-  async def read(self, request: web.Request, function: Callable[[], T]) -> T:
-    """`function()`, in another thread if the request's body is large.
+  async def read(
+      self,
+      request: web.Request,
+      function: Callable[[], T],
+      *,
+      slow: bool = False,
+  ) -> T:
+    """`function()`, in another thread if it is slow, or the request's body large.
 
     To tokenize megabytes takes seconds, in which the loop has to serve others.
     """
-    if len(await request.read()) < body_fields.LARGE:
+    if not slow and len(await request.read()) < body_fields.LARGE:
       return function()
     loop = asyncio.get_running_loop()
     return await loop.run_in_executor(self._readers, function)

@@ -4,12 +4,14 @@ Fields without an effect here are refused unless they are at their default;
 fields that ask nothing of the model (user, metadata, store) are ignored.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentrl.engine.http import lengths
 from agentrl.engine.http.bodies import refuse_unsupported
 from agentrl.engine.request import MAX_TOP_LOGPROBS
+from agentrl.text.calls import Call, Syntax
 from agentrl.text.chat import ChatFormat
 from agentrl.types import Message
 
@@ -26,7 +28,6 @@ _PARAMS = {
 _KEYS = ('stream', 'rid', 'extra_key', 'cache_salt', 'lora_path')
 # Not implemented -> the values that are accepted, beside null.
 _UNSUPPORTED = {
-    'tools': ([],),
     'functions': ([],),
     'tool_choice': ('none', 'auto'),
     'function_call': ('none', 'auto'),
@@ -45,6 +46,7 @@ _ROLES = {
     'developer': 'system',
     'user': 'user',
     'assistant': 'assistant',
+    'tool': 'tool',
 }
 _DEFAULT_TOKENS = 16  # of /v1/completions
 _BOOLEANS = ('stream', 'return_token_ids', 'echo')
@@ -61,6 +63,7 @@ def completion(body: dict[str, Any]) -> dict[str, Any]:
     ValueError: something in it is wrong or not supported.
   """
   _refuse(body)
+  refuse_unsupported(body.get('tools'), ([],), 'tools')
   copies = body.get('n') or 1
   if body.get('best_of') not in (None, copies):
     raise ValueError('best_of is not supported; ask for n completions.')
@@ -80,6 +83,45 @@ def completion(body: dict[str, Any]) -> dict[str, Any]:
   return out | {key: prompt}
 
 
+def tools(body: dict[str, Any]) -> list[dict[str, Any]]:
+  """The tools that the policy may call, as it is told of them.
+
+  They read as in training, where an agent program sends them: a description is one
+  line, and a name where there is none.
+
+  Raises:
+    ValueError: one is wrong, or not supported.
+  """
+  listed = body.get('tools') or []
+  if not isinstance(listed, list):
+    raise ValueError(f'tools must be a list, got {listed!r:.80}.')
+  if body.get('tool_choice') == 'none':
+    return []
+  return [_tool(f'tools[{i}]', tool) for i, tool in enumerate(listed)]
+
+
+def _tool(where: str, tool: Any) -> dict[str, Any]:
+  function = tool.get('function') if isinstance(tool, dict) else None
+  if not isinstance(function, dict) or tool.get('type') != 'function':
+    raise ValueError(f"{where} must have the type 'function', and a function.")
+  name, description = function.get('name'), function.get('description')
+  parameters = function.get('parameters')
+  if not isinstance(name, str) or not name.strip():
+    raise ValueError(f'{where} must have a name.')
+  if not isinstance(description, str | None):
+    raise ValueError(f'The description of {where} must be a text.')
+  if not isinstance(parameters, dict | None):
+    raise ValueError(f'The parameters of {where} must be a JSON schema.')
+  return {
+      'type': 'function',
+      'function': {
+          'name': name,
+          'description': ' '.join((description or '').split()) or name,
+          'parameters': parameters or {'type': 'object', 'properties': {}},
+      },
+  }
+
+
 def chat(
     body: dict[str, Any], chat_format: ChatFormat, max_len: int
 ) -> dict[str, Any]:
@@ -87,7 +129,7 @@ def chat(
 
   Args:
     body: decoded JSON.
-    chat_format: of the policy.
+    chat_format: of the policy, with the tools of this body.
     max_len: tokens of prompt and completion; the limit where none is given.
 
   Raises:
@@ -104,11 +146,11 @@ def chat(
     raise ValueError('top_logprobs has no effect without logprobs: true.')
   ids = _ids(body, 'input_ids')  # SGLang's: a prompt that is rendered already
   if ids is None:
-    messages = _messages(body.get('messages'))
+    messages = _messages(body.get('messages'), chat_format.call)
     # A template may trim contents, and does nothing else to them.
     contents = ''.join(message.content.strip() for message in messages)
     lengths.check(contents, chat_format.tokenizer, max_len)
-    ids = chat_format.prompt(messages)
+    ids = chat_format.prompt(messages, as_is=True)
   stop_ids = _ids(body, 'stop_token_ids') or []
   limit = _limit(body, 'max_completion_tokens')
   if limit is None:
@@ -178,30 +220,70 @@ def _ids(body: dict[str, Any], key: str) -> list[int] | None:
   return value
 
 
-def _messages(messages: Any) -> Sequence[Message]:
+def _messages(messages: Any, syntax: Syntax | None) -> Sequence[Message]:
+  """The messages, calls of tools as the text that the policy writes.
+
+  Args:
+    messages: of a body.
+    syntax: of calls; None: there are no tools.
+  """
   if not isinstance(messages, list) or not messages:
     raise ValueError('messages must be a list of at least one message.')
-  return [_message(index, message) for index, message in enumerate(messages)]
+  return [
+      _message(f'messages[{index}]', message, syntax)
+      for index, message in enumerate(messages)
+  ]
 
 
-def _message(index: int, message: Any) -> Message:
-  where = f'messages[{index}]'
+def _message(where: str, message: Any, syntax: Syntax | None) -> Message:
   if not isinstance(message, dict):
     raise ValueError(f'{where} must be an object with role and content.')
   role = message.get('role')
   if not isinstance(role, str) or role not in _ROLES:
     raise ValueError(
-        f'{where} has the role {role!r:.80}; known: {", ".join(_ROLES)}. Give'
-        ' the result of a tool as a user message.'
+        f'{where} has the role {role!r:.80}; known: {", ".join(_ROLES)}.'
     )
-  if message.get('tool_calls') or message.get('function_call'):
-    raise ValueError(f'{where} calls tools, which is not supported.')
+  if message.get('function_call'):
+    raise ValueError(f'{where} has a function_call; give it as tool_calls.')
+  calls = message.get('tool_calls')
+  if syntax is None and (calls or role == 'tool'):
+    raise ValueError(
+        f'{where} is of a tool, but the request has none. Give the tools that'
+        ' it is about, or the answer of one as a user message.'
+    )
   content = message.get('content')
   if isinstance(content, list):
     content = ''.join(_part(where, part) for part in content)
+  if content is None and calls:
+    content = ''
   if not isinstance(content, str):
     raise ValueError(f'{where} must have a text as its content.')
+  if syntax is not None and calls:
+    content += syntax.write(_call(where, calls))
   return Message(_ROLES[role], content)
+
+
+def _call(where: str, calls: Any) -> Call:
+  """The only call of a message."""
+  if not isinstance(calls, list) or len(calls) != 1:
+    raise ValueError(
+        f'{where} has several tool calls; the policy makes one at a time.'
+    )
+  function = calls[0].get('function') if isinstance(calls[0], dict) else None
+  made = function if isinstance(function, dict) else {}
+  name, text = made.get('name'), made.get('arguments')
+  try:
+    arguments = json.loads(text or '{}') if isinstance(text, str) else text
+  except ValueError as error:
+    raise ValueError(
+        f'The arguments of the call of {where} are no JSON: {error}.'
+    ) from error
+  if not isinstance(name, str) or not isinstance(arguments, Mapping):
+    raise ValueError(
+        f'The call of {where} must have a function with a name, and arguments'
+        ' that are the JSON of an object.'
+    )
+  return Call(name, arguments)
 
 
 def _part(where: str, part: Any) -> str:

@@ -8,6 +8,8 @@ from typing import Any
 from agentrl.engine.http.bodies import Call
 from agentrl.engine.http.info import TRAINED_WITH
 from agentrl.engine.http.replies import Sent
+from agentrl.engine.openai import said as said_lib
+from agentrl.engine.openai.said import Said
 from agentrl.engine.request import Result, Top
 
 
@@ -19,7 +21,7 @@ class ReplyWriter:
       call: Call,
       *,
       model: str,
-      is_chat: bool,
+      said: Said | None,
       copies: int,
       token_ids: bool,
       decode: Callable[[Sequence[int]], str],
@@ -30,7 +32,7 @@ class ReplyWriter:
     Args:
       call: what was asked.
       model: the name in the replies: that of the request, whatever it was.
-      is_chat: chat completions, else completions.
+      said: reads chat completions; None: these are completions.
       copies: completions of each prompt.
       token_ids: choices hold the ids of prompt and completion.
       decode: ids -> text, control tokens too.
@@ -38,13 +40,13 @@ class ReplyWriter:
         log-probabilities do too, where they were computed. None: no echo.
     """
     self._call = call
-    self._is_chat = is_chat
+    self._said = said
     self._copies = copies
     self._token_ids = token_ids
     self._decode = decode
     self._echo = echo
-    prefix, kind = ('chatcmpl', 'chat.completion') if is_chat else (
-        'cmpl', 'text_completion'
+    prefix, kind = ('cmpl', 'text_completion') if said is None else (
+        'chatcmpl', 'chat.completion'
     )  # fmt: skip
     self._common = {
         'id': f'{prefix}-{uuid.uuid4().hex}',
@@ -59,9 +61,16 @@ class ReplyWriter:
     for index, result in enumerate(results):
       assert result.text is not None  # it has ended, and there is a tokenizer
       text: dict[str, Any] = {'text': self._echoed(index) + result.text}
-      if self._is_chat:
-        text = {'message': {'role': 'assistant', 'content': result.text}}
-      choices.append(self._choice(index, result, Sent(), text))
+      calls = False
+      if self._said is not None:
+        words, call = self._said.read(result)
+        message: dict[str, Any] = {'role': 'assistant', 'content': words}
+        if call is not None:
+          calls = True
+          message['content'] = words or None
+          message['tool_calls'] = [said_lib.write(call)]
+        text = {'message': message}
+      choices.append(self._choice(index, result, Sent(), text, calls=calls))
     return self._common | {
         'choices': choices,
         'usage': self._usage(results),
@@ -73,8 +82,8 @@ class ReplyWriter:
       self, index: int, result: Result, sent: Sent
   ) -> Iterator[dict[str, Any]]:
     """The chunks with what `sent` did not hold."""
-    text = (result.text or '')[len(sent.text) :]
-    if not self._is_chat:
+    if self._said is None:
+      text = (result.text or '')[len(sent.text) :]
       if not sent.tokens:
         text = self._echoed(index) + text
       yield self._chunk(self._choice(index, result, sent, {'text': text}))
@@ -87,15 +96,26 @@ class ReplyWriter:
           'logprobs': None,
           'finish_reason': None,
       })
-    delta = {'content': text} if text else {}
-    yield self._chunk(self._choice(index, result, sent, {'delta': delta}))
+    call = None
+    if result.finish_reason is None:
+      words = self._said.settled(result.text or '')
+    else:
+      words, call = self._said.read(result)
+    words = words[len(self._said.settled(sent.text)) :]
+    delta: dict[str, Any] = {'content': words} if words else {}
+    if call is not None:
+      delta['tool_calls'] = [{'index': 0} | said_lib.write(call)]
+    choice = self._choice(
+        index, result, sent, {'delta': delta}, calls=call is not None
+    )
+    yield self._chunk(choice)
 
   def usage_chunk(self, results: Sequence[Result]) -> dict[str, Any]:
     """The last chunk, where the client asked for it."""
     return self._chunk(None) | {'usage': self._usage(results)}
 
   def _chunk(self, choice: dict[str, Any] | None) -> dict[str, Any]:
-    kind = 'chat.completion.chunk' if self._is_chat else 'text_completion'
+    kind = 'text_completion' if self._said is None else 'chat.completion.chunk'
     choices = [] if choice is None else [choice]
     return self._common | {'object': kind, 'choices': choices}
 
@@ -103,12 +123,20 @@ class ReplyWriter:
     return '' if self._echo is None else self._echo[index // self._copies]
 
   def _choice(
-      self, index: int, result: Result, sent: Sent, text: dict[str, Any]
+      self,
+      index: int,
+      result: Result,
+      sent: Sent,
+      text: dict[str, Any],
+      *,
+      calls: bool = False,
   ) -> dict[str, Any]:
     reason = result.finish_reason
     out = {'index': index} | text
     out['logprobs'] = self._logprobs(index, result, sent.tokens)
     out['finish_reason'] = None if reason is None else reason['type']
+    if calls:
+      out['finish_reason'] = 'tool_calls'
     if reason is not None and 'matched' in reason:
       out['matched_stop'] = reason['matched']
     if self._token_ids:
@@ -140,7 +168,7 @@ class ReplyWriter:
         None if top is None else [(self._decode([id_]), lp) for lp, id_ in top]
         for top in tops[start:]
     ]
-    if self._is_chat:
+    if self._said is not None:
       content = [
           _entry(*pair)
           | {'top_logprobs': [_entry(*other) for other in top or ()]}

@@ -4,14 +4,15 @@
     client.chat.completions.create(model='policy', messages=[...])
 
 `/v1/completions`, `/v1/chat/completions` and `/v1/models`, streaming too. A chat
-becomes ids through `text.chat.ChatFormat`, as an agent's does in training. What
-SGLang adds is understood in `extra_body`: top_k, min_p, stop_token_ids,
+becomes ids through `text.chat.ChatFormat`, as an agent's does in training, and so do
+tools: a policy that an agent program has trained serves that program. What SGLang adds is understood in `extra_body`: top_k, min_p, stop_token_ids,
 return_token_ids and so on; replies name the weights in `metadata`. With `echo`
 and `logprobs` a completion scores its prompt, as evaluation harnesses want it.
 """
 
 import contextlib
 import functools
+import json
 import time
 from collections.abc import AsyncGenerator, Callable
 from typing import Any
@@ -32,10 +33,13 @@ from agentrl.engine.openai import (
     replies as openai_replies,
 )
 from agentrl.engine.openai.replies import ReplyWriter
+from agentrl.engine.openai.said import Said
 from agentrl.engine.request import Result
 from agentrl.http.errors import Handler
 from agentrl.text.chat import ChatFormat
 from agentrl.text.tokenizer import Tokenizer
+
+_CHATS = 16  # sets of tools whose rendering is kept
 
 
 class OpenAI:
@@ -63,6 +67,7 @@ class OpenAI:
     self._info = info
     self._name = info['served_model_name']
     self._chat_template, self._chat_date = chat_template, chat_date
+    self._chats: dict[str, ChatFormat] = {}  # by their tools, as JSON
     self._adapters = adapters
     self._created = int(time.time())
 
@@ -75,10 +80,20 @@ class OpenAI:
         ('GET', '/v1/models/{model:.+}', self._model),
     ]
 
-  @functools.cached_property
-  def _chat(self) -> ChatFormat:
+  def _chat(self, tools: str) -> ChatFormat:
     """Made when first used: a run that never chats needs no template."""
-    return ChatFormat(self._tokenizer, self._chat_template, self._chat_date)
+    chat = self._chats.get(tools)
+    if chat is None:
+      chat = ChatFormat(
+          self._tokenizer,
+          self._chat_template,
+          self._chat_date,
+          json.loads(tools),
+      )
+      while len(self._chats) >= _CHATS:
+        self._chats.pop(next(iter(self._chats)), None)
+      self._chats[tools] = chat
+    return chat
 
   @property
   def _tokenizer(self) -> Tokenizer:
@@ -89,17 +104,24 @@ class OpenAI:
   async def _completions(self, request: web.Request) -> web.StreamResponse:
     body = await self._body(request)
     native_body = openai_bodies.completion(body)
-    return await self._answer(request, body, native_body, is_chat=False)
+    return await self._answer(request, body, native_body)
 
   async def _chat_completions(self, request: web.Request) -> web.StreamResponse:
     body = await self._body(request)
-    native_body = await self._generate.read(
-        request,
-        lambda: openai_bodies.chat(
-            body, self._chat, self._generate.limits.max_len
-        ),
+    tools = openai_bodies.tools(body)
+    key = json.dumps(tools)
+
+    def read() -> tuple[ChatFormat, dict[str, Any]]:
+      chat = self._chat(key)
+      limit = self._generate.limits.max_len
+      return chat, openai_bodies.chat(body, chat, limit)
+
+    # To prove a template takes a second.
+    chat, native_body = await self._generate.read(
+        request, read, slow=key not in self._chats
     )
-    return await self._answer(request, body, native_body, is_chat=True)
+    said = Said(chat, [tool['function']['name'] for tool in tools])
+    return await self._answer(request, body, native_body, said)
 
   async def _body(self, request: web.Request) -> dict[str, Any]:
     if self._generate.tokenizer is None:
@@ -114,8 +136,7 @@ class OpenAI:
       request: web.Request,
       body: dict[str, Any],
       native_body: dict[str, Any],
-      *,
-      is_chat: bool,
+      said: Said | None = None,
   ) -> web.StreamResponse:
     model = body.get('model') or self._info['served_model_name']
     if adapter := self._adapter(model):
@@ -126,7 +147,7 @@ class OpenAI:
     writer = ReplyWriter(
         call,
         model=model,
-        is_chat=is_chat,
+        said=said,
         copies=body.get('n') or 1,
         token_ids=bool(body.get('return_token_ids')),
         decode=functools.partial(self._tokenizer.decode, skip_special=False),

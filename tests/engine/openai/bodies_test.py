@@ -61,17 +61,25 @@ def test_roles_and_parts_are_read_as_text():
     [
         ({'messages': []}, 'at least one message'),
         ({'messages': ['x']}, r'messages\[0\] must be an object'),
-        ({'messages': [{'role': 'tool', 'content': 'x'}]}, 'known: system'),
+        ({'messages': [{'role': 'x', 'content': 'x'}]}, 'known: system'),
+        (
+            {'messages': [{'role': 'tool', 'content': 'x'}]},
+            r'messages\[0\] is of a tool, but the request has none',
+        ),
         (
             {'messages': [HELLO[0] | {'tool_calls': [1]}]},
-            'calls tools, which is not supported',
+            r'messages\[0\] is of a tool, but the request has none',
+        ),
+        (
+            {'messages': [HELLO[0] | {'function_call': {'name': 'f'}}]},
+            'give it as tool_calls',
         ),
         ({'messages': [{'role': 'user'}]}, 'must have a text'),
         (
             {'messages': [{'role': 'user', 'content': [{'type': 'image'}]}]},
             'has a part that is no text',
         ),
-        ({'tools': [1]}, 'tools is not supported by the embedded engine'),
+        ({'tool_choice': 'required'}, 'tool_choice is not supported'),
         ({'stream': 1}, 'stream must be a boolean, got 1'),
         ({'model': 3}, 'model must be a name'),
         ({'logprobs': 3}, 'logprobs must be a boolean in a chat'),

@@ -340,7 +340,10 @@ def test_models_are_listed(client):
 
 
 REFUSALS = [
-    ({'tools': [{'type': 'function', 'function': {'name': 'f'}}]}, 'tools'),
+    (
+        {'tools': [{'type': 'function', 'function': {}}]},
+        r'tools\[0\] must have a',
+    ),
     ({'response_format': {'type': 'json_object'}}, 'response_format'),
     ({'logprobs': True, 'top_logprobs': 129}, r'top_logprobs .*\[0, 128\]'),
     ({'logprobs': True, 'top_logprobs': 1.5}, 'top_logprobs must be'),
@@ -352,7 +355,7 @@ REFUSALS = [
     ({'max_tokens': 0}, 'max_tokens must be a positive'),
     ({'max_tokens': 1000}, 'context length is 256'),
     ({'messages': []}, 'at least one message'),
-    ({'messages': [{'role': 'tool', 'content': 'x'}]}, "role 'tool'"),
+    ({'messages': [{'role': 'tool', 'content': 'x'}]}, 'is of a tool'),
     ({'messages': [{'role': 'assistant', 'content': 'x'}]}, 'must end with'),
     ({'messages': [{'role': 'user', 'content': None}]}, 'text as its content'),
     (

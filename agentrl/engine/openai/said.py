@@ -1,0 +1,53 @@
+"""What a completion of a chat says: words, and a call of a tool."""
+
+import json
+import uuid
+from collections.abc import Collection
+from typing import Any
+
+from agentrl.engine.request import Result
+from agentrl.text import calls
+from agentrl.text.calls import Call
+from agentrl.text.chat import ChatFormat
+
+
+class Said:
+  """Reads the completions of one request."""
+
+  def __init__(self, chat: ChatFormat, tools: Collection[str]):
+    """Keeps what they are read by.
+
+    Args:
+      chat: their rendering.
+      tools: names of the request's tools.
+    """
+    self._chat, self._tools = chat, tools
+
+  def read(self, result: Result) -> tuple[str, Call | None]:
+    """The words of a completion that has ended, and its call."""
+    text = result.text or ''
+    if self._chat.has_channels:
+      text = self._chat.read(result.output_ids)
+    if self._chat.call is None:
+      return text, None
+    return calls.split(text, self._chat.call, self._tools)
+
+  def settled(self, text: str) -> str:
+    """The part of an unfinished text that stays, and is no call."""
+    if self._chat.has_channels:  # its messages are put in order at the end
+      return ''
+    if self._chat.call is None:
+      return text
+    return calls.settled(text, self._chat.call)
+
+
+def write(call: Call) -> dict[str, Any]:
+  """A call as OpenAI's API has it."""
+  return {
+      'id': f'call_{uuid.uuid4().hex[:24]}',
+      'type': 'function',
+      'function': {
+          'name': call.name,
+          'arguments': json.dumps(call.arguments, ensure_ascii=False),
+      },
+  }
