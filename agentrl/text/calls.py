@@ -99,9 +99,12 @@ def split(
   if after:
     inside, _, rest = inside.partition(after)
   call = None if rest.strip() else syntax.read(inside)
-  if call is None or call.name not in names:
+  at = text.rfind(
+      before or answer.strip()
+  )  # -1: reasoning stands in the middle
+  if call is None or call.name not in names or at < 0:
     return text, None
-  return text[: text.rindex(before or answer)], call
+  return text[:at], call
 
 
 def settled(text: str, syntax: Syntax) -> str:

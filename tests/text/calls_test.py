@@ -66,7 +66,17 @@ ADD = '<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>'
         f'<tool_call>\n{"[" * 100_000}\n</tool_call>',
         f'<think>\n{ADD}',
         f'<think>\n{ADD}\n</think>\n\nI do not call it.',
+        f'<think>a</think>{ADD[:5]}<think>b</think>{ADD[5:]}',
     ],
 )
 def test_what_is_no_call_is_all_words(text):
   assert calls.split(text, QWEN, NAMES) == (text, None)
+
+
+def test_a_call_that_is_a_whole_answer_may_follow_several_thoughts():
+  call = '{"name": "add", "parameters": {}}'
+  text = f'<think>a</think> <think>b</think>\n{call}'
+  words = text.removesuffix(call)
+  assert calls.split(text, LLAMA, NAMES) == (words, Call('add', {}))
+  apart = f'<think>a</think>{call[:5]}<think>b</think>{call[5:]}'
+  assert calls.split(apart, LLAMA, NAMES) == (apart, None)

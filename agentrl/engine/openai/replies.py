@@ -8,7 +8,6 @@ from typing import Any
 from agentrl.engine.http.bodies import Call
 from agentrl.engine.http.info import TRAINED_WITH
 from agentrl.engine.http.replies import Sent
-from agentrl.engine.openai import said as said_lib
 from agentrl.engine.openai.said import Said
 from agentrl.engine.request import Result, Top
 
@@ -61,16 +60,9 @@ class ReplyWriter:
     for index, result in enumerate(results):
       assert result.text is not None  # it has ended, and there is a tokenizer
       text: dict[str, Any] = {'text': self._echoed(index) + result.text}
-      calls = False
       if self._said is not None:
-        words, call = self._said.read(result)
-        message: dict[str, Any] = {'role': 'assistant', 'content': words}
-        if call is not None:
-          calls = True
-          message['content'] = words or None
-          message['tool_calls'] = [said_lib.write(call)]
-        text = {'message': message}
-      choices.append(self._choice(index, result, Sent(), text, calls=calls))
+        text = {'message': self._said.message(result)}
+      choices.append(self._choice(index, result, Sent(), text))
     return self._common | {
         'choices': choices,
         'usage': self._usage(results),
@@ -96,19 +88,8 @@ class ReplyWriter:
           'logprobs': None,
           'finish_reason': None,
       })
-    call = None
-    if result.finish_reason is None:
-      words = self._said.settled(result.text or '')
-    else:
-      words, call = self._said.read(result)
-    words = words[len(self._said.settled(sent.text)) :]
-    delta: dict[str, Any] = {'content': words} if words else {}
-    if call is not None:
-      delta['tool_calls'] = [{'index': 0} | said_lib.write(call)]
-    choice = self._choice(
-        index, result, sent, {'delta': delta}, calls=call is not None
-    )
-    yield self._chunk(choice)
+    delta = self._said.delta(result, sent.text)
+    yield self._chunk(self._choice(index, result, sent, {'delta': delta}))
 
   def usage_chunk(self, results: Sequence[Result]) -> dict[str, Any]:
     """The last chunk, where the client asked for it."""
@@ -123,19 +104,13 @@ class ReplyWriter:
     return '' if self._echo is None else self._echo[index // self._copies]
 
   def _choice(
-      self,
-      index: int,
-      result: Result,
-      sent: Sent,
-      text: dict[str, Any],
-      *,
-      calls: bool = False,
+      self, index: int, result: Result, sent: Sent, text: dict[str, Any]
   ) -> dict[str, Any]:
     reason = result.finish_reason
     out = {'index': index} | text
     out['logprobs'] = self._logprobs(index, result, sent.tokens)
     out['finish_reason'] = None if reason is None else reason['type']
-    if calls:
+    if 'tool_calls' in (text.get('message') or text.get('delta') or {}):
       out['finish_reason'] = 'tool_calls'
     if reason is not None and 'matched' in reason:
       out['matched_stop'] = reason['matched']

@@ -4,8 +4,9 @@
     client.chat.completions.create(model='policy', messages=[...])
 
 `/v1/completions`, `/v1/chat/completions` and `/v1/models`, streaming too. A chat
-becomes ids through `text.chat.ChatFormat`, as an agent's does in training, and so do
-tools: a policy that an agent program has trained serves that program. What SGLang adds is understood in `extra_body`: top_k, min_p, stop_token_ids,
+becomes ids through `text.chat.ChatFormat`, as an agent's does in training, and so
+do tools: a policy that an agent program has trained serves that program. What
+SGLang adds is understood in `extra_body`: top_k, min_p, stop_token_ids,
 return_token_ids and so on; replies name the weights in `metadata`. With `echo`
 and `logprobs` a completion scores its prompt, as evaluation harnesses want it.
 """

@@ -32,7 +32,28 @@ class Said:
       return text, None
     return calls.split(text, self._chat.call, self._tools)
 
-  def settled(self, text: str) -> str:
+  def message(self, result: Result) -> dict[str, Any]:
+    """The message that a completion is."""
+    words, call = self.read(result)
+    message: dict[str, Any] = {'role': 'assistant', 'content': words}
+    if call is not None:
+      message |= {'content': words or None, 'tool_calls': [write(call)]}
+    return message
+
+  def delta(self, result: Result, sent: str) -> dict[str, Any]:
+    """The part of a message that `sent`, the text so far, did not have."""
+    call = None
+    if result.finish_reason is None:
+      words = self._settled(result.text or '')
+    else:
+      words, call = self.read(result)
+    words = words[len(self._settled(sent)) :]
+    delta: dict[str, Any] = {'content': words} if words else {}
+    if call is not None:
+      delta['tool_calls'] = [{'index': 0} | write(call)]
+    return delta
+
+  def _settled(self, text: str) -> str:
     """The part of an unfinished text that stays, and is no call."""
     if self._chat.has_channels:  # its messages are put in order at the end
       return ''
