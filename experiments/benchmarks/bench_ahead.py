@@ -1,11 +1,12 @@
-r"""Times steps of the quickstart with `rollout.ahead`, where environments are slow.
+r"""Times steps with `rollout.ahead`, where environments are slow.
 
     python -m experiments.benchmarks.bench_ahead --latencies=0,0.2 --depths=0,1,2
     python -m experiments.benchmarks.bench_ahead --ahead_steps=6 --ahead_skip=2 --latencies=0
+    python -m experiments.benchmarks.bench_ahead --recipes=sciworld_laptop,miniwob_grpo --depths=0,1
 
-A proxy before the environment server holds each answer of /step for a while, in
-which this machine has nothing to do for it. Prints one JSON line per latency and
-depth: medians of a step's seconds, of those for which the learner waited and of those
+In the quickstart a proxy before the environment server holds each answer of /step for
+a while, in which this machine has nothing to do for it; other recipes play their
+environments as they are. Prints one JSON line per latency and depth: medians of a step's seconds, of those for which the learner waited and of those
 in which no episode was played, over the steps after the first ones; and the ratio to
 the first case of the same latency. The engine is in the trainer's process, where they
 share an interpreter, or in one of its own.
@@ -21,13 +22,19 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import aiohttp
 from absl import app, flags
 from aiohttp import web
 
+_RECIPES = flags.DEFINE_list(
+    'recipes', ['quickstart'], 'Configs that train, by their names.'
+)
 _LATENCIES = flags.DEFINE_list(
-    'latencies', ['0', '0.2'], 'Seconds that an answer of /step is held.'
+    'latencies',
+    ['0', '0.2'],
+    'Seconds that an answer of /step is held, in the quickstart.',
 )
 _DEPTHS = flags.DEFINE_list('depths', ['0', '1', '2'], 'Of rollout.ahead.')
 _ENGINES = flags.DEFINE_list(
@@ -39,9 +46,9 @@ _STEPS = flags.DEFINE_integer('ahead_steps', 14, 'Steps of a run.')
 _SKIP = flags.DEFINE_integer('ahead_skip', 4, 'First steps that do not count.')
 
 _ROOT = pathlib.Path(__file__).parents[2]
+_QUICKSTART = 'quickstart'
+_FIXED = "--config.horizon={'kind': 'fixed', 'turns': (6,), 'every': 0}"
 _FLAGS = (
-    '--config=configs/quickstart.py',
-    "--config.horizon={'kind': 'fixed', 'turns': (6,), 'every': 0}",
     '--config.warmstart.episodes=64',
     '--config.warmstart.epochs=1',
     '--config.eval.num_tasks=0',
@@ -79,7 +86,8 @@ def environment() -> Iterator[str]:
 @contextlib.contextmanager
 def delayed(url: str, seconds: float) -> Iterator[str]:
   """The URL of a proxy that holds the answers of /step."""
-  ready, found = threading.Event(), {}
+  found: dict[str, Any] = {}
+  ready = threading.Event()
 
   async def main() -> None:
     async with aiohttp.ClientSession(
@@ -127,17 +135,19 @@ def delayed(url: str, seconds: float) -> Iterator[str]:
     thread.join()
 
 
-def times(url: str, depth: int, engine: str) -> dict[str, float]:
-  """Medians of a run's steps."""
+def times(recipe: str, *more: str) -> dict[str, float]:
+  """Medians of a run's steps.
+
+  Args:
+    recipe: the name of its config.
+    *more: flags of it.
+  """
   with tempfile.TemporaryDirectory() as folder:
     subprocess.run(
         (
-            *(sys.executable, 'launch.py', *_FLAGS),
-            *(_PROCESS if engine == 'process' else ()),
-            f'--config.env.url={url}',
-            f'--config.env.options={_LEVELS}',
+            *(sys.executable, 'launch.py', f'--config=configs/{recipe}.py'),
+            *(*_FLAGS, *more),
             f'--config.num_steps={_STEPS.value}',
-            f'--config.rollout.ahead={depth}',
             f'--workdir={folder}',
         ),
         cwd=_ROOT,
@@ -154,19 +164,37 @@ def times(url: str, depth: int, engine: str) -> dict[str, float]:
   }
 
 
+def compare(recipe: str, latency: float, *more: str) -> None:
+  """Prints the times of a recipe by engine and depth; see `times`."""
+  first = None
+  for engine in _ENGINES.value:
+    sampler = _PROCESS if engine == 'process' else ()
+    for depth in map(int, _DEPTHS.value):
+      ahead = f'--config.rollout.ahead={depth}'
+      found = times(recipe, *more, *sampler, ahead)
+      first = first or found['time/step_s']
+      case = {
+          'recipe': recipe,
+          'latency_s': latency,
+          'engine': engine,
+          'ahead': depth,
+      }
+      ratio = found['time/step_s'] / first
+      print(json.dumps({**case, **found, 'ratio': ratio}), flush=True)
+
+
 def main(argv):
   del argv
-  with environment() as url:
-    for latency in map(float, _LATENCIES.value):
-      with delayed(url, latency) as slow:
-        first = None
-        for engine in _ENGINES.value:
-          for depth in map(int, _DEPTHS.value):
-            found = times(slow, depth, engine)
-            first = first or found['time/step_s']
-            case = {'latency_s': latency, 'engine': engine, 'ahead': depth}
-            ratio = found['time/step_s'] / first
-            print(json.dumps({**case, **found, 'ratio': ratio}), flush=True)
+  for recipe in _RECIPES.value:
+    if recipe != _QUICKSTART:
+      compare(recipe, 0.0)
+      continue
+    with environment() as url:
+      for latency in map(float, _LATENCIES.value):
+        with delayed(url, latency) as slow:
+          options = f'--config.env.options={_LEVELS}'
+          more = _FIXED, f'--config.env.url={slow}', options
+          compare(recipe, latency, *more)
 
 
 if __name__ == '__main__':
