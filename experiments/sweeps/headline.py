@@ -58,6 +58,8 @@ SWEEP = [
         {'sampler.dtype': 'bfloat16'},
         {'sampler.dtype': 'bfloat16', 'algo.importance_cap': 2.0},
     ),
+    # Each episode counts the same, however long it is.
+    *_cells('textcraft', 5, _BOTH, {'algo.aggregation': 'sequence'}),
 ]
 
 if __name__ == '__main__':
