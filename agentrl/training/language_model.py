@@ -263,9 +263,15 @@ def _check_start(workdir: pathlib.Path, name: str, rest: str) -> None:
 
 
 def load_run_tokenizer(workdir: pathlib.Path) -> tokenizer_lib.Tokenizer:
-  """The tokenizer of a run; one of before may have that of its start alone."""
+  """The tokenizer of a run or of an exported adapter.
+
+  An adapter has that of its model; a run of before may have that of its start alone.
+  """
   path = workdir / 'tokenizer'
-  if not path.exists():
+  base = peft.base_of(workdir)
+  if base is not None:
+    path = pretrained.resolve(base)
+  elif not path.exists():
     name = workdir_lib.read_record(workdir / workdir_lib.CONFIG)['model'][
         'name'
     ]

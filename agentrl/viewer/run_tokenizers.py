@@ -25,7 +25,8 @@ class RunTokenizers:
   def get(self, run: pathlib.Path) -> Tokenizer:
     """The tokenizer of a run: its own, or that of the model it started from.
 
-    A child process looks the latter up: models are read with jax.
+    An exported adapter has that of its model. A child process looks the latter
+    up: models are read with jax.
 
     Raises:
       AgentrlError: it is not known; says why. The answer is kept.
@@ -46,12 +47,12 @@ class RunTokenizers:
 
 def _load(run: pathlib.Path) -> Tokenizer:
   exported = (run / workdir.EXPORTED).is_file()
-  own = run if exported else run / 'tokenizer'
+  own = run if (run / 'tokenizer.json').is_file() else run / 'tokenizer'
   try:
     if own.is_dir():
       return tokenizer_lib.load(own)
     config = run_config.config(run)
-    if not (config.get('model') or {}).get('name'):
+    if not exported and not (config.get('model') or {}).get('name'):
       raise DataError(f'The config of {run.name} names no model.')
     with tempfile.TemporaryDirectory() as folder:
       child = python_child.start(

@@ -167,7 +167,7 @@ def test_a_samplers_key_stays_here_and_its_tokens_are_shown(tmp_path, viewer):
 
 
 @pytest.mark.slow  # a child process loads it
-@pytest.mark.parametrize('name', ['quickstart', 'frozenlake'])
+@pytest.mark.parametrize('name', ['quickstart', 'frozenlake', 'babyai-smollm2'])
 def test_an_exported_policy_plays_and_is_no_run(name, tmp_path, viewer):
   shutil.copytree(POLICIES / name, tmp_path / name)
   player = Player(viewer(tmp_path))
@@ -185,7 +185,7 @@ def test_an_exported_policy_plays_and_is_no_run(name, tmp_path, viewer):
       )
     ends.append(state['success'])
     player.post('play/end', session=state['session'])
-  assert sum(map(bool, ends)) >= 2  # 0.83 and 0.73 of them, by their cards
+  assert sum(map(bool, ends)) >= 2  # 0.73 to 0.86 of them, by their cards
   tops = state['turns'][-1]['said'][0]['tops']
   assert len(tops) == 5
 
