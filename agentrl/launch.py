@@ -188,6 +188,7 @@ def _parse(argv):
 
 def _main(arguments):
   logging.set_verbosity(logging.WARNING)
+  ending.mute_closed_loops()
   try:
     main(arguments)
   except AgentrlError as error:

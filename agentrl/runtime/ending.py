@@ -6,6 +6,23 @@ import threading
 from typing import NoReturn
 
 _WITHIN_S = 5.0
+_CLOSED = 'Event loop is closed'
+
+
+def mute_closed_loops() -> None:
+  """Says nothing of a result that comes to an event loop once that has ended.
+
+  TensorStore goes on writing where a save has failed, as on a full disk, and tells
+  the loop of that save; Python prints the refusal as a traceback beside the error.
+  """
+  before = sys.unraisablehook
+
+  def hook(lost: 'sys.UnraisableHookArgs') -> None:
+    late = isinstance(lost.exc_value, RuntimeError) and lost.object is None
+    if not (late and str(lost.exc_value) == _CLOSED):
+      before(lost)
+
+  sys.unraisablehook = hook
 
 
 def end(code: int, within_s: float = _WITHIN_S) -> NoReturn:

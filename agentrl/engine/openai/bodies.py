@@ -87,7 +87,7 @@ def tools(body: dict[str, Any]) -> list[dict[str, Any]]:
   """The tools that the policy may call, as it is told of them.
 
   They read as in training, where an agent program sends them: a description is one
-  line, and a name where there is none.
+  line, or the name where there is none.
 
   Raises:
     ValueError: one is wrong, or not supported.
