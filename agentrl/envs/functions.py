@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from agentrl.errors import one_line
+from agentrl.http import tools as tools_lib
 
 _LONGEST_REASON = 200
 _SHOWN = 60  # characters of a name or a value that a reason repeats
@@ -125,8 +126,8 @@ def of_tool(
     forms: tuple[str, ...] = (),
 ) -> Function:
   """The function of a tool that others describe; its name may have to explain it."""
-  words = ' '.join(str(description or '').split())
-  return Function(name, forms, description=words or name, schema=dict(schema))
+  words = tools_lib.description(name, str(description or ''))
+  return Function(name, forms, description=words, schema=dict(schema))
 
 
 def _parameters(form: str) -> tuple[str, ...]:

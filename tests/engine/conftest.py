@@ -163,21 +163,25 @@ def prompt_of():
   )
 
 
-def start_words_engine(**changes):
+def start_words_engine(tokenizer=WORDS, max_len=256, **changes):
   """An engine that reads and writes text."""
-  config = dataclasses.replace(CONFIG, vocab_size=WORDS.vocab_size)
+  config = dataclasses.replace(
+      CONFIG,
+      vocab_size=tokenizer.vocab_size,
+      max_positions=max(max_len, CONFIG.max_positions),
+  )
   params = jax.jit(
       lambda key: transformer.init_params(Transformer(config), key)
   )(jax.random.key(2))
   engine = Engine(
       config,
       jax.tree.map(lambda x: 3 * x if x.ndim > 1 else x, params),
-      WORDS,
+      tokenizer,
       EngineOptions(
-          eos_ids=WORDS.eos_ids,
+          eos_ids=tokenizer.eos_ids,
           model_path='words',
           max_running=8,
-          max_len=256,
+          max_len=max_len,
           slots=12,
           **changes,
       ),

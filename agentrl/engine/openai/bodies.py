@@ -11,6 +11,7 @@ from typing import Any
 from agentrl.engine.http import lengths
 from agentrl.engine.http.bodies import refuse_unsupported
 from agentrl.engine.request import MAX_TOP_LOGPROBS
+from agentrl.http import tools as tools_lib
 from agentrl.text.calls import Call, Syntax
 from agentrl.text.chat import ChatFormat
 from agentrl.types import Message
@@ -116,7 +117,7 @@ def _tool(where: str, tool: Any) -> dict[str, Any]:
       'type': 'function',
       'function': {
           'name': name,
-          'description': ' '.join((description or '').split()) or name,
+          'description': tools_lib.description(name, description),
           'parameters': parameters or {'type': 'object', 'properties': {}},
       },
   }

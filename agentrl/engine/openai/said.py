@@ -1,11 +1,10 @@
-"""What a completion of a chat says: words, and a call of a tool."""
+"""The words of a completion of a chat, and its call of a tool."""
 
-import json
-import uuid
 from collections.abc import Collection
 from typing import Any
 
 from agentrl.engine.request import Result
+from agentrl.http import tools as tools_lib
 from agentrl.text import calls
 from agentrl.text.calls import Call
 from agentrl.text.chat import ChatFormat
@@ -37,7 +36,10 @@ class Said:
     words, call = self.read(result)
     message: dict[str, Any] = {'role': 'assistant', 'content': words}
     if call is not None:
-      message |= {'content': words or None, 'tool_calls': [write(call)]}
+      message |= {
+          'content': words or None,
+          'tool_calls': [tools_lib.call(*call)],
+      }
     return message
 
   def delta(self, result: Result, sent: str) -> dict[str, Any]:
@@ -50,7 +52,7 @@ class Said:
     words = words[len(self._settled(sent)) :]
     delta: dict[str, Any] = {'content': words} if words else {}
     if call is not None:
-      delta['tool_calls'] = [{'index': 0} | write(call)]
+      delta['tool_calls'] = [{'index': 0} | tools_lib.call(*call)]
     return delta
 
   def _settled(self, text: str) -> str:
@@ -60,15 +62,3 @@ class Said:
     if self._chat.call is None:
       return text
     return calls.settled(text, self._chat.call)
-
-
-def write(call: Call) -> dict[str, Any]:
-  """A call as OpenAI's API has it."""
-  return {
-      'id': f'call_{uuid.uuid4().hex[:24]}',
-      'type': 'function',
-      'function': {
-          'name': call.name,
-          'arguments': json.dumps(call.arguments, ensure_ascii=False),
-      },
-  }

@@ -16,6 +16,7 @@ import aiohttp.web
 
 from agentrl.envs import functions as functions_lib
 from agentrl.envs.functions import Function
+from agentrl.http import tools as tools_lib
 from agentrl.http.thread import HttpThread
 
 _ROLES = {'system', 'developer', 'user', 'assistant', 'tool'}
@@ -240,14 +241,8 @@ def reply_of(action: str, functions: Sequence[Function]) -> dict[str, Any]:
   call = functions_lib.called(functions, action)
   if call is None:
     return {'role': 'assistant', 'content': action}
-  name, arguments = call
-  function = {
-      'name': name,
-      'arguments': json.dumps(arguments, ensure_ascii=False),
+  return {
+      'role': 'assistant',
+      'content': None,
+      'tool_calls': [tools_lib.call(*call)],
   }
-  made = {
-      'id': f'call_{uuid.uuid4().hex[:24]}',
-      'type': 'function',
-      'function': function,
-  }
-  return {'role': 'assistant', 'content': None, 'tool_calls': [made]}

@@ -5,17 +5,12 @@ import dataclasses
 import json
 from typing import Any
 
-import jax
 import pytest
 
 from agentrl.engine.http.submissions import Submissions
-from agentrl.engine.options import EngineOptions
 from agentrl.engine.request import Result
-from agentrl.engine.server import Engine
-from agentrl.models import transformer
-from agentrl.models.transformer import Transformer
 from agentrl.text.chat import ChatFormat
-from tests.engine.conftest import CONFIG
+from tests.engine.conftest import start_words_engine
 from tests.engine.talking import WORDS
 from tests.envs.adapters import program_agent
 from tests.rollout import program_test
@@ -89,7 +84,7 @@ class Scripted:
 
 @pytest.fixture
 def script(monkeypatch):
-  """What engines of this test say."""
+  """The script of all engines of a test."""
   script = Scripted([[]])
   for name in ('finish', 'follow'):
     replaced = getattr(script, name)
@@ -102,23 +97,9 @@ def script(monkeypatch):
 @contextlib.contextmanager
 def served(tokenizer=WORDS, template=None):
   """The URL of an engine with room for tools."""
-  config = dataclasses.replace(
-      CONFIG, vocab_size=tokenizer.vocab_size, max_positions=4096
-  )
-  params = jax.jit(
-      lambda key: transformer.init_params(Transformer(config), key)
-  )(jax.random.key(2))
-  options = EngineOptions(
-      eos_ids=tokenizer.eos_ids,
-      model_path='words',
-      max_running=4,
-      max_len=4000,
-      slots=8,
-      chat_template=template,
-  )
-  engine = Engine(config, params, tokenizer, options)
+  engine = start_words_engine(tokenizer, 4000, chat_template=template)
   try:
-    yield f'{engine.start()}/v1'
+    yield f'{engine.url}/v1'
   finally:
     engine.stop()
 
