@@ -15,6 +15,7 @@ that ratios are to, and with masks of whole episodes.
 Cells of a seed begin with one warm start. The same command continues; `--keep` leaves each finished cell as a small file.
 """
 
+import pathlib
 import statistics
 from collections.abc import Sequence
 
@@ -60,19 +61,14 @@ _NOTE = (
     f' {signs.WINDOW} steps was below half of its best before.'
 )
 _WORTH = ' | '.join(['staleness', *CORRECTIONS])
+_GAIN = (
+    'staleness | correction | gain over ahead=0, paired | 95% over seeds | p'
+)
 
 
 def table(runs: Sequence[Run]) -> str:
   """Markdown: success by depth, and by staleness and correction."""
-  by_depth: dict[int, dict[int, Run]] = {}
-  cells: dict[tuple[int, str], list[Run]] = {}
-  for run in runs:
-    chosen = dict(run.cell.overrides)
-    ahead, seed = int(chosen['rollout.ahead']), int(chosen['seed'])
-    if chosen[':arm'] == 'depth':
-      by_depth.setdefault(ahead, {})[seed] = run
-    else:
-      cells.setdefault((ahead, chosen[':correction']), []).append(run)
+  by_depth, cells = _sorted(runs)
   parts = [
       tables.markdown(
           _DEPTH, [_depth_row(depth, by_depth) for depth in sorted(by_depth)]
@@ -88,36 +84,70 @@ def table(runs: Sequence[Run]) -> str:
               if any((age, name) in cells for name in CORRECTIONS)
           ],
       ),
+      tables.markdown(
+          _GAIN,
+          [
+              [str(age), name, *test]
+              for age in STALENESS
+              for name in CORRECTIONS
+              if (test := _paired(cells.get((age, name), []), by_depth))
+          ],
+      ),
       _NOTE,
   ]
   return '\n\n'.join(parts) + '\n'
 
 
+def draw(runs: Sequence[Run], page: pathlib.Path) -> None:
+  """Draws success by staleness, a line a correction, as `staleness.svg`."""
+  # Imported late: matplotlib takes a second, and a refusal should not.
+  from experiments.sweeps import figure
+
+  by_depth, cells = _sorted(runs)
+  found = {
+      name: {
+          age: _successes(cells[age, name])
+          for age in STALENESS
+          if (age, name) in cells
+      }
+      for name in CORRECTIONS
+  }
+  plain = _successes(list(by_depth.get(0, {}).values()))
+  figure.draw_by_setting(
+      {name: points for name, points in found.items() if points},
+      page / 'staleness.svg',
+      setting='age of what is trained on, pushes',
+      level=('in turns (ahead=0)', plain) if plain else None,
+  )
+
+
+def _sorted(
+    runs: Sequence[Run],
+) -> tuple[dict[int, dict[int, Run]], dict[tuple[int, str], list[Run]]]:
+  """Runs by depth and seed, and by age and correction."""
+  by_depth: dict[int, dict[int, Run]] = {}
+  cells: dict[tuple[int, str], list[Run]] = {}
+  for run in runs:
+    chosen = dict(run.cell.overrides)
+    ahead, seed = int(chosen['rollout.ahead']), int(chosen['seed'])
+    if chosen[':arm'] == 'depth':
+      by_depth.setdefault(ahead, {})[seed] = run
+    else:
+      cells.setdefault((ahead, chosen[':correction']), []).append(run)
+  return by_depth, cells
+
+
 def _depth_row(depth: int, by_depth: dict[int, dict[int, Run]]) -> list[str]:
-  members, plain = by_depth[depth], by_depth.get(0, {})
-  runs = list(members.values())
+  runs = list(by_depth[depth].values())
   median = lambda name: statistics.median(
       x for run in runs for x in run.column(name) or [0.0]
   )
-  gains = [
-      members[seed].after['mean'] - plain[seed].after['mean']
-      for seed in sorted(members.keys() & plain.keys())
-      if depth
-  ]
-  test = ['', '', '']
-  if len(set(gains)) > 1:
-    found = stats.ttest_1samp(gains, 0.0)
-    low, high = found.confidence_interval()
-    test = [
-        f'{statistics.fmean(gains):+.3f}',
-        f'[{low:+.3f}, {high:+.3f}]',
-        f'{found.pvalue:.2f}',
-    ]
+  test = _paired(runs, by_depth) if depth else None
   return [
       str(depth),
       str(len(runs)),
-      _successes(runs),
-      *test,
+      _text(runs),
+      *(test or ['', '', '']),
       f'{median("time/step_s"):.2f}',
       f'{median("time/collect_s"):.2f}',
       f'{median("time/sampler_idle_s"):.2f}',
@@ -125,17 +155,45 @@ def _depth_row(depth: int, by_depth: dict[int, dict[int, Run]]) -> list[str]:
   ]
 
 
-def _successes(runs: Sequence[Run]) -> str:
-  return ', '.join(f'{run.after["mean"]:.3f}' for run in runs)
+def _paired(
+    runs: Sequence[Run], by_depth: dict[int, dict[int, Run]]
+) -> list[str] | None:
+  """Gain over the runs in turns of the same seeds, its interval and p.
+
+  None: fewer than two of them, or all gain alike.
+  """
+  plain = by_depth.get(0, {})
+  gains = [
+      run.after['mean'] - plain[run.config['seed']].after['mean']
+      for run in runs
+      if run.config['seed'] in plain
+  ]
+  if len(set(gains)) < 2:
+    return None
+  found = stats.ttest_1samp(gains, 0.0)
+  low, high = found.confidence_interval()
+  return [
+      f'{statistics.fmean(gains):+.3f}',
+      f'[{low:+.3f}, {high:+.3f}]',
+      f'{found.pvalue:.2f}',
+  ]
+
+
+def _successes(runs: Sequence[Run]) -> list[float]:
+  return [run.after['mean'] for run in runs]
+
+
+def _text(runs: Sequence[Run]) -> str:
+  return ', '.join(f'{success:.3f}' for success in _successes(runs))
 
 
 def _cell(runs: Sequence[Run]) -> str:
   if not runs:
     return ''
   fell = sum(signs.fall(run.metrics) is not None for run in runs)
-  mean = statistics.fmean(run.after['mean'] for run in runs)
-  return f'**{mean:.3f}** ({_successes(runs)})' + f', {fell} fell' * bool(fell)
+  mean = statistics.fmean(_successes(runs))
+  return f'**{mean:.3f}** ({_text(runs)})' + f', {fell} fell' * bool(fell)
 
 
 if __name__ == '__main__':
-  program.run(CONFIG, SWEEP, warm_start=('seed',), more=table)
+  program.run(CONFIG, SWEEP, warm_start=('seed',), more=table, draw=draw)

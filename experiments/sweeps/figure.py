@@ -118,6 +118,53 @@ def _levels(axes: axes_lib.Axes, runs: Sequence[Run]) -> None:
       )
 
 
+def draw_by_setting(
+    found: Mapping[str, Mapping[float, Sequence[float]]],
+    path: pathlib.Path,
+    *,
+    setting: str,
+    level: tuple[str, Sequence[float]] | None = None,
+) -> None:
+  """Writes success by the value of a setting; a line a name, a dot a seed.
+
+  Args:
+    found: of each name, by value, the success of each seed.
+    path: its ending says the format.
+    setting: written below the values.
+    level: a name and the success of the seeds of what the rest is compared with: a
+      line at their mean, a band from the least to the largest.
+  """
+  colours = _colours(len(found))
+  with matplotlib.rc_context(_STYLE):
+    figure = figure_lib.Figure(figsize=(6.5, 3.6), layout='constrained')
+    axes = figure.subplots()
+    if level is not None:
+      name, scores = level
+      axes.axhspan(min(scores), max(scores), color='grey', alpha=0.15)
+      mean = statistics.fmean(scores)
+      axes.axhline(mean, color='grey', linestyle=':', label=name)
+    values = sorted({value for points in found.values() for value in points})
+    for row, (name, points) in enumerate(found.items()):
+      shift = 0.06 * (row - (len(found) - 1) / 2)  # so that all are seen
+      places = [values.index(value) + shift for value in sorted(points)]
+      scores = [points[value] for value in sorted(points)]
+      for place, seeds in zip(places, scores, strict=True):
+        axes.plot(
+            [place] * len(seeds),
+            seeds,
+            'o',
+            color=colours[row],
+            ms=3.5,
+            alpha=0.6,
+        )
+      means = list(map(statistics.fmean, scores))
+      axes.plot(places, means, '_-', color=colours[row], ms=10, label=name)
+    axes.set_xticks(range(len(values)), [f'{value:g}' for value in values])
+    axes.set(xlabel=setting, ylabel=results.SUCCESS, ylim=(-0.02, 1.02))
+    axes.legend(frameon=False, loc='center left', bbox_to_anchor=(1, 0.5))
+    _save(figure, path)
+
+
 def draw_schedules(
     found: Sequence[Simulated], trace: Lines, path: pathlib.Path
 ) -> None:

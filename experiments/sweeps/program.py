@@ -66,6 +66,7 @@ def run(
     *,
     warm_start: Sequence[str] | None = None,
     more: Callable[[Sequence[Any]], str] | None = None,
+    draw: Callable[[Sequence[Any], pathlib.Path], None] | None = None,
 ) -> None:
   """Runs the program.
 
@@ -78,11 +79,12 @@ def run(
       Cells that agree in these fields and arguments share one, so that `()` is
       one for all.
     more: Markdown about the finished runs (`results.Run`), after the table.
+    draw: writes further figures of them into the folder of the table.
   """
 
   def main(argv):
     try:
-      _main(argv, config, listed, warm_start, more)
+      _main(argv, config, listed, warm_start, more, draw)
     except AgentrlError as error:
       print(f'{type(error).__name__}: {error}', file=sys.stderr)
       sys.exit(2)
@@ -96,6 +98,7 @@ def _main(
     listed: Sequence[Overrides],
     warm_start: Sequence[str] | None,
     more: Callable[[Sequence[Any]], str] | None,
+    draw: Callable[[Sequence[Any], pathlib.Path], None] | None,
 ) -> None:
   if len(argv) > 1:
     raise ConfigError(f'Unexpected arguments {argv[1:]}; flags begin with --.')
@@ -150,7 +153,7 @@ def _main(
         reasons = local.train(unfinished, out, _JOBS.value)
       else:
         reasons = _cluster().train(unfinished, out, executor)
-    _report(out, more, cells, page)
+    _report(out, more, draw, cells, page)
   if reasons:
     sys.exit('\n'.join(reasons))
 
@@ -232,10 +235,11 @@ def _trace(
 def _report(
     out: pathlib.Path,
     more: Callable[[Sequence[Any]], str] | None,
+    draw: Callable[[Sequence[Any], pathlib.Path], None] | None,
     cells: Sequence[Cell],
     page: pathlib.Path | None,
 ) -> None:
-  """Prints and keeps the table, and draws the figure."""
+  """Prints and keeps the table, and draws the figures."""
   # Imported late: matplotlib takes a second, and a refusal should not.
   from experiments.sweeps import figure, tables
 
@@ -249,6 +253,8 @@ def _report(
   print(text)
   if runs:
     figure.draw(runs, page / 'figure.svg')
+    if draw is not None:
+      draw(runs, page)
     print(f'See {page / "table.md"} and {page / "figure.svg"}')
 
 

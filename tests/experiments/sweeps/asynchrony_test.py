@@ -44,9 +44,9 @@ def make_run(success, seed, **fields):
   )
 
 
-def test_the_table_pairs_depths_by_seed_and_sets_corrections_side_by_side():
-  reached = {0: (0.80, 0.84, 0.85), 1: (0.79, 0.80, 0.83)}
-  runs = [
+def make_runs(reached):
+  """Runs by depth, and eight pushes behind, without a correction and with one."""
+  return [
       make_run(success, seed, arm='depth', ahead=depth)
       for depth, successes in reached.items()
       for seed, success in enumerate(successes)
@@ -55,6 +55,11 @@ def test_the_table_pairs_depths_by_seed_and_sets_corrections_side_by_side():
       for name, successes in (('none', (0.2, 0.7)), ('token', (0.8, 0.7)))
       for seed, success in enumerate(successes)
   ]
+
+
+def test_the_table_pairs_depths_by_seed_and_sets_corrections_side_by_side():
+  reached = {0: (0.80, 0.84, 0.85), 1: (0.79, 0.80, 0.83)}
+  runs = make_runs(reached)
   rows = [
       line.strip('| ').split(' | ')
       for line in asynchrony.table(runs).splitlines()
@@ -66,6 +71,23 @@ def test_the_table_pairs_depths_by_seed_and_sets_corrections_side_by_side():
   low, high = gains.mean() - half, gains.mean() + half
   assert ahead[3:5] == [f'{gains.mean():+.3f}', f'[{low:+.3f}, {high:+.3f}]']
   assert ahead[6:] == ['7.50', '1.00', '0.00', '1.0']
-  [worth] = [row for row in rows if row[0] == '8']
+  worth = next(row for row in rows if row[0] == '8')
   assert worth[1] == '**0.450** (0.200, 0.700), 1 fell'
   assert worth[3] == '**0.750** (0.800, 0.700)'
+  gain = {row[1]: row[2] for row in rows if row[0] == '8' and row is not worth}
+  assert gain == {'none': '-0.370', 'token': '-0.070'}
+
+
+def test_the_figure_has_a_line_a_correction_beside_the_runs_in_turns(tmp_path):
+  reached = {0: (0.80, 0.84, 0.85)}
+  asynchrony.draw(make_runs(reached), tmp_path)
+  path = tmp_path / 'staleness.svg'
+  text = path.read_text()
+  for name in ('in turns (ahead=0)', 'none', 'token'):
+    assert f'>{name}</text>' in text
+  assert '>bypass</text>' not in text  # no run has it
+  # Without runs in turns there is no level, and the same runs give the same bytes.
+  asynchrony.draw(make_runs({}), tmp_path)
+  assert 'in turns' not in path.read_text()
+  asynchrony.draw(make_runs(reached), tmp_path)
+  assert path.read_text() == text
