@@ -5,11 +5,22 @@ from ml_collections import ConfigDict
 from agentrl.config import defaults
 from configs import algorithms
 
+# Of an argument by its type: what it is, and an example.
+_KINDS = {
+    int: ('a whole number', '8'),
+    float: ('a number', '0.5'),
+    str: ('a text', 'NAME'),
+    tuple: ('numbers between semicolons', '0;0.5'),
+}
+
 
 def parse_arg(arg: str | None, **defaults) -> ConfigDict:
   """Reads `--config=file.py:key=value,flag` into the types of `defaults`.
 
-  A type in place of a default is None unless it is given.
+  A type in place of a default is None unless it is given; a tuple has numbers.
+
+  Raises:
+    ValueError: an argument is unknown, or its value is of another type.
   """
   open_ = {
       key: kind for key, kind in defaults.items() if isinstance(kind, type)
@@ -27,10 +38,19 @@ def parse_arg(arg: str | None, **defaults) -> ConfigDict:
         raise ValueError(f'{key!r} is a boolean, got {text!r}.')
       values[key] = text.lower() != 'false'
     elif not has_value:
-      shown = kind(8) if key in open_ else defaults[key]
-      raise ValueError(f'{key!r} needs a value, as in {key}={shown}.')
+      shown = defaults[key] if defaults[key] and key not in open_ else None
+      raise ValueError(
+          f'{key!r} needs a value, as in {key}={shown or _KINDS[kind][1]}.'
+      )
     else:
-      values[key] = kind(text)
+      try:
+        values[key] = (
+            tuple(map(float, text.split(';'))) if kind is tuple else kind(text)
+        )
+      except ValueError:
+        raise ValueError(
+            f'{key!r} is {_KINDS[kind][0]}, got {text!r}.'
+        ) from None
   return ConfigDict(values)
 
 

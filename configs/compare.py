@@ -32,9 +32,9 @@ def get_config(arg: str | None = None) -> ConfigDict:
       unit='task',
       plan=False,
       difference=0.1,
-      rate='',
-      icc='',
-      agreement='',
+      rate=float,
+      icc=float,
+      agreement=float,
   )
 
   config = defaults('compare')
@@ -43,6 +43,6 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config.compare.update(unit=arg.unit, plan=arg.plan)
   config.plan.difference = arg.difference
   for name in ('rate', 'icc', 'agreement'):
-    if arg[name]:  # else estimated, or the default of the plan
-      config.plan[name] = float(arg[name])
+    if arg[name] is not None:  # else estimated, or the default of the plan
+      config.plan[name] = arg[name]
   return config

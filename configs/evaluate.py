@@ -57,7 +57,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
       samples=int,
       task_file='',
       temperature=1.0,
-      temperatures='',
+      temperatures=(),
       curves=False,
   )
 
@@ -84,7 +84,6 @@ def get_config(arg: str | None = None) -> ConfigDict:
   if arg.task_file:
     config.eval.task_file = arg.task_file
   config.eval.temperature = arg.temperature
-  if arg.temperatures:
-    config.eval.temperatures = tuple(map(float, arg.temperatures.split(';')))
+  config.eval.temperatures = arg.temperatures
   config.eval.curves = arg.curves
   return config

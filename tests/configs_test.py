@@ -281,8 +281,23 @@ def test_an_older_run_that_kept_no_style_has_the_default(tmp_path):
         ('speed=9', "'speed'; known: algo, tiny"),
         ('tiny=maybe', "boolean, got 'maybe'"),
         ('algo', 'needs a value, as in algo=grpo'),
+        ('model', 'needs a value, as in model=NAME'),
+        ('n', 'needs a value, as in n=8'),
+        ('n=two', "'n' is a whole number, got 'two'"),
+        ('rate=x', "'rate' is a number, got 'x'"),
+        ('heat=0;x', "'heat' is numbers between semicolons, got '0;x'"),
     ],
 )
 def test_an_argument_that_cannot_be_used_is_refused(arg, message):
+  kinds = dict(model=str, n=int, rate=0.0, heat=())
   with pytest.raises(ValueError, match=message):
-    parse_arg(arg, algo='grpo', tiny=False)
+    parse_arg(arg, algo='grpo', tiny=False, **kinds)
+
+
+def test_arguments_have_the_types_of_their_defaults():
+  found = parse_arg(
+      'n=3,heat=0;0.5,rate=2', n=int, heat=(), rate=0.0, other=int
+  )
+  assert found.to_dict() == {
+      'n': 3, 'heat': (0.0, 0.5), 'rate': 2.0, 'other': None,
+  }  # fmt: skip

@@ -135,6 +135,10 @@ def _bring(values: dict[str, Any], mode: str, run: Mapping[str, Any]) -> None:
     # Another environment than the run's has other servers, options and tasks.
     elsewhere = lambda path: path.startswith('env.') or path == 'eval.task_file'
     from_run = {path: x for path, x in from_run.items() if not elsewhere(path)}
+  if values.get('eval.split'):  # in place of the run's file
+    from_run.pop('eval.task_file', None)
+  if values.get('eval.task_file') or from_run.get('eval.task_file'):
+    from_run.pop('eval.split', None)  # which had no effect there
   for path in MODES[mode].BROUGHT:
     if path == OPTIONS:
       for name, value in from_run.get(path, {}).items():

@@ -20,17 +20,29 @@ from agentrl.errors import CheckpointError, ConfigError
 from agentrl.models.options import TINY
 from agentrl.runtime import workdir as workdir_lib
 
+# How environments are reached, and what is waited for: no episode that is valid
+# changes with it.
+_FREE_REACHING = (
+    'env.url',
+    'env.token_file',
+    'env.retry_s',
+    'env.timeout_s',
+    'env.workers',
+    'rollout.concurrency',
+    'rollout.deadline_s',
+    'rollout.attempts',
+    'rollout.max_failed_share',
+)
 # More steps, other checkpoints, another panel or mesh and less memory continue
 # the same run, wherever its programs are kept. A panel that the horizon follows
 # does not.
 _FREE = (
+    *_FREE_REACHING,
     'compile_cache',
     'num_steps',
     'num_tokens',
     'checkpoint.',
     'eval.',
-    'env.url',
-    'env.retry_s',
     'sampler.',
     'mesh.',
     'model.remat',
@@ -44,16 +56,8 @@ _FREE_PLAYING = (
 )
 # Of an evaluation, what changes neither what is played nor by whom.
 _FREE_EVALUATION = (
+    *_FREE_REACHING,
     'compile_cache',
-    'env.url',
-    'env.token_file',
-    'env.retry_s',
-    'env.timeout_s',
-    'env.workers',
-    'rollout.concurrency',
-    'rollout.deadline_s',
-    'rollout.attempts',
-    'rollout.max_failed_share',
     'sampler.',
     'api.token_',
     'api.timeout_s',

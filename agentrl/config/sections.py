@@ -179,7 +179,14 @@ class Eval:
   num_tasks: int = field(100, 'held-out tasks; 0: no evaluation', ge=0)
   # It does not grow, so that evaluations compare.
   horizon: int = field(30, 'turns of an episode, at most', ge=1)
-  split: str = field('test', 'split of the tasks', one_of=SPLITS)
+  split: str = field(
+      'test',
+      'split of the tasks',
+      one_of=SPLITS,
+      acts_if=unless_set(
+          'eval.task_file', None, 'eval.task_file says which tasks'
+      ),
+  )
   task_file: str | None = field(
       None, "AgentGym item file in place of the split's list"
   )

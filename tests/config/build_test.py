@@ -249,7 +249,7 @@ def test_a_flag_comes_before_the_run_and_the_run_before_the_default():
   config.eval.horizon = 9
   made = read(config, RUN)
   assert made.eval.horizon == 9
-  assert made.eval.num_tasks == 3 and made.eval.split == 'dev'
+  assert made.eval.num_tasks == 3 and made.eval.task_file == '/run/t.json'
   assert made.eval.samples == 1  # of which the run says nothing
   assert made.agent.format == 'plain' and made.agent.template is None
   assert made.model.dtype == 'bfloat16'
@@ -278,6 +278,20 @@ def test_an_empty_text_says_that_nothing_is_wanted():
   made = read(config, RUN)
   assert made.env.url is None and made.env.token_file is None
   assert made.eval.task_file is None
+
+
+def test_a_split_and_a_file_of_tasks_come_before_each_other():
+  config = defaults('evaluate')
+  config.eval.split = 'dev'
+  made = read(config, RUN)  # whose file the split replaces
+  assert made.eval.split == 'dev' and made.eval.task_file is None
+  config = defaults('evaluate')
+  config.eval.task_file = '/my/t.json'
+  made = read(config, RUN | {'eval': dict(split='dev')})
+  assert made.eval.split == 'test' and made.eval.task_file == '/my/t.json'
+  config.eval.split = 'dev'
+  with pytest.raises(ConfigError, match='eval.split.*eval.task_file'):
+    read(config, RUN)
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,19 @@ def test_a_run_that_was_killed_for_memory_goes_on_with_less(tmp_path):
   resume.check(config, tmp_path)
 
 
+def test_a_run_that_failed_by_its_environments_goes_on_with_more_patience(
+    tmp_path,
+):
+  config = left(tmp_path, checkpoint=True)
+  config['env'].update(
+      url='http://localhost:1', token_file='t', timeout_s=300.0, workers=2
+  )
+  config['rollout'].update(
+      concurrency=2, deadline_s=9.0, attempts=9, max_failed_share=0.9
+  )
+  resume.check(config, tmp_path)
+
+
 @pytest.mark.parametrize(
     'mode, done, steps', [('train', 6, 2), ('train', 6, 5), ('agentevol', 5, 3)]
 )
@@ -276,6 +289,8 @@ def test_a_panel_that_the_horizon_follows_is_of_the_run(tmp_path, member):
         ('sampler.urls', ('http://localhost:1',), False),
         ('mesh.tensor', 2, False),
         ('num_steps', 9, False),
+        ('rollout.concurrency', 2, False),
+        ('env.timeout_s', 9.0, False),
         ('eval.every', 9, False),  # the panel speaks for itself
         ('mixture.a.agent.format', 'plain', True),
         ('mixture.a.eval.horizon', 9, False),
