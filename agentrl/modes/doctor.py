@@ -13,7 +13,7 @@ from agentrl.config.modes import Doctor
 from agentrl.errors import AgentrlError, ConfigError
 from agentrl.modes import preflight, reading
 from agentrl.planning import doctor
-from agentrl.planning.finding import FAULT, OK, WARNING, Finding
+from agentrl.planning.finding import FAULT, OK, WARNING, Examined, Finding
 
 _COLOURS = {OK: 'green', WARNING: 'yellow', FAULT: 'red'}
 
@@ -53,9 +53,14 @@ def examine(
     )
   except AgentrlError as error:
     return [Finding(FAULT, 'config', str(error), 'Mend the config first.')]
+  try:
+    environments = preflight.environments(chosen, config)
+  except AgentrlError:  # which `preflight.check` says below
+    environments = []
+  examined = Examined(config, values, workdir, environments)
   findings = [
       Finding(OK, 'config', f'{named}: mode={chosen.mode!r}'),
-      *doctor.examine(config, values, workdir),
+      *doctor.examine(examined),
   ]
   try:
     preflight.check(chosen, config, str(workdir), machine=False)

@@ -16,6 +16,7 @@ from agentrl import envs, plugins, trackers
 from agentrl.config import evaluation, mixture
 from agentrl.config.modes import Evaluate, Learning, Train
 from agentrl.data import episodes as episodes_lib
+from agentrl.envs.options import EnvOptions
 from agentrl.errors import ConfigError, DataError
 from agentrl.evaluation.compare import recorded
 from agentrl.evaluation.curves import figure as curves_figure
@@ -58,15 +59,27 @@ def _packages(config: ConfigDict, read: Any) -> None:
   """Refuses where a package of an environment or a tracker is missing."""
   if isinstance(read, Learning):
     trackers.check(read.track.to)
+  for env in environments(config, read):
+    if not env.url:
+      envs.get(env.name).check_packages()
+
+
+def environments(config: ConfigDict, read: Any) -> list[EnvOptions]:
+  """All that a config plays; several of a mixture or of panels.
+
+  Args:
+    config: of a mode.
+    read: the same, checked.
+
+  Raises:
+    AgentrlError: of an evaluation: a server tells what cannot be used.
+  """
   configs = [read]
   if isinstance(read, Train):
     configs = [member.config for member in mixture.members(read)]
   elif isinstance(read, Evaluate):
     configs = [x for item in told.read(config)[0] for x in item.configs]
-  for one in configs:
-    env = getattr(one, 'env', None)
-    if env is not None and not getattr(env, 'url', None):
-      envs.get(env.name).check_packages()
+  return [one.env for one in configs if getattr(one, 'env', None) is not None]
 
 
 def task_lists(config: Any, task_file: str | None = None) -> TaskLists:

@@ -4,6 +4,7 @@ Each check yields findings and takes at most a few seconds; none starts a server
 loads a model or writes a file.
 """
 
+import contextlib
 import importlib.metadata
 import pathlib
 import shutil
@@ -11,7 +12,6 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import jax
 import psutil
@@ -19,13 +19,11 @@ from packaging.requirements import Requirement
 
 from agentrl import envs, shipped
 from agentrl.data import packing
-from agentrl.envs.spec import EnvSpec
 from agentrl.errors import AgentrlError, ConfigError
 from agentrl.models.config import TransformerConfig
 from agentrl.parallel import meshes, ranks
 from agentrl.planning import card, network, plan
-from agentrl.planning.finding import FAULT, OK, WARNING, Finding
-from agentrl.planning.network import Values
+from agentrl.planning.finding import FAULT, OK, WARNING, Examined, Finding
 
 _PYTHON = ((3, 11), (3, 13))
 _ANSWER_S = 3.0  # of the hub
@@ -35,29 +33,16 @@ _SAVED = 12  # bytes a parameter of a checkpoint: weights, two moments
 _RECORDS = _GIB  # episodes, metrics and compiled programs of a run
 
 
-Check = Callable[[Any, Values, pathlib.Path], Iterator[Finding]]
+Check = Callable[[Examined], Iterator[Finding]]
 
 
-def examine(
-    config: Any, values: Values, workdir: pathlib.Path
-) -> list[Finding]:
-  """Findings of all checks.
-
-  Args:
-    config: that would run here.
-    values: the same by dotted paths.
-    workdir: where it would run; need not exist.
-  """
-  return [
-      finding for check in CHECKS for finding in check(config, values, workdir)
-  ]
+def examine(examined: Examined) -> list[Finding]:
+  """Findings of all checks."""
+  return [finding for check in CHECKS for finding in check(examined)]
 
 
-def versions(
-    config: Any, values: Values, workdir: pathlib.Path
-) -> Iterator[Finding]:
+def versions(examined: Examined) -> Iterator[Finding]:
   """Python and the packages of the requirement files."""
-  del config, workdir
   python = sys.version_info[:2]
   version = f'Python {python[0]}.{python[1]}'
   if _PYTHON[0] <= python <= _PYTHON[1]:
@@ -70,9 +55,10 @@ def versions(
         'Make the environment with Python 3.11 to 3.13.',
     )
   files = [shipped.words('requirements.txt')]
-  if (spec := _environment(values)) is not None:
-    files += spec.requirement_files
-  for file in files:
+  for env in examined.environments:
+    with contextlib.suppress(AgentrlError):  # `programs` says it
+      files += envs.get(env.name).requirement_files
+  for file in dict.fromkeys(files):
     wrong = list(_wrong_packages(shipped.ROOT / file))
     options = '--no-deps ' if file.endswith('data.txt') else ''
     if wrong:
@@ -100,14 +86,12 @@ def _wrong_packages(file: pathlib.Path) -> Iterator[str]:
       yield f'{wanted.name} {version} is not {wanted.specifier}'
 
 
-def shared_card(
-    config: Any, values: Values, workdir: pathlib.Path
-) -> Iterator[Finding]:
+def shared_card(examined: Examined) -> Iterator[Finding]:
   """A card for the trainer and servers that the run starts beside it."""
-  del workdir
-  if not values.get('sampler.launch.python'):
+  config = examined.config
+  if not examined.values.get('sampler.launch.python'):
     return
-  gpu, shape = card.find(), _shape(config, values)
+  gpu, shape = card.find(), _shape(examined)
   if gpu is None or shape is None:
     return
   try:
@@ -120,11 +104,8 @@ def shared_card(
     yield Finding(level, 'shared card', shares.words, shares.fault or '')
 
 
-def devices(
-    config: Any, values: Values, workdir: pathlib.Path
-) -> Iterator[Finding]:
+def devices(examined: Examined) -> Iterator[Finding]:
   """Accelerators, and the mesh over them."""
-  del workdir
   try:
     ranks.check_devices()
   except ConfigError as error:
@@ -141,9 +122,9 @@ def devices(
     )
   else:
     yield Finding(OK, 'devices', words)
-  if 'mesh.data' in values:
+  if 'mesh.data' in examined.values:
     try:
-      meshes.make(config.mesh, packing.LENGTHS)
+      meshes.make(examined.config.mesh, packing.LENGTHS)
     except ConfigError as error:
       yield Finding(
           FAULT,
@@ -162,15 +143,12 @@ def _has_devices() -> bool:
   return True
 
 
-def memory(
-    config: Any, values: Values, workdir: pathlib.Path
-) -> Iterator[Finding]:
+def memory(examined: Examined) -> Iterator[Finding]:
   """Weights and optimizer against what is free; activations come on top."""
-  del workdir
-  count = _parameters(config, values)
+  count = _parameters(examined)
   if count is None or not _has_devices():
     return
-  learns = 'optim.lr' in values
+  learns = 'optim.lr' in examined.values
   stats = jax.local_devices()[0].memory_stats() or {}
   free, where = psutil.virtual_memory().available, 'free memory'
   if 'bytes_limit' in stats:
@@ -192,10 +170,9 @@ def memory(
     )
 
 
-def disk(
-    config: Any, values: Values, workdir: pathlib.Path
-) -> Iterator[Finding]:
+def disk(examined: Examined) -> Iterator[Finding]:
   """Room for checkpoints and records below the workdir."""
+  workdir = examined.workdir
   place = next(p for p in (workdir, *workdir.parents) if p.exists())
   if not place.is_dir() or not _writable(place):
     yield Finding(
@@ -205,9 +182,9 @@ def disk(
         'Another --workdir, or the rights to write there.',
     )
     return
-  keep = values.get('checkpoint.keep', 0)
+  keep = examined.values.get('checkpoint.keep', 0)
   # One more while it is being written.
-  saved = (keep + 1) * _SAVED * (_parameters(config, values) or 0)
+  saved = (keep + 1) * _SAVED * (_parameters(examined) or 0)
   need = _RECORDS + (saved if keep else 0)
   free = shutil.disk_usage(place).free
   words = f'{free / _GIB:.1f} GiB free at {place}, {need / _GIB:.1f} needed'
@@ -219,42 +196,33 @@ def disk(
     )
 
 
-def programs(
-    config: Any, values: Values, workdir: pathlib.Path
-) -> Iterator[Finding]:
+def programs(examined: Examined) -> Iterator[Finding]:
   """Java, a browser, whatever an environment starts here."""
-  del workdir
-  if values.get('env.name') is None or values.get('env.url'):
-    return
-  try:
-    spec = envs.get(values['env.name'])
-    options = spec.check_options(config.env.options)
-  except AgentrlError as error:
-    yield Finding(FAULT, 'environment', str(error), 'Mend config.env.')
-    return
-  for program in spec.programs:
+  found: dict[str, Finding] = {}
+  for env in examined.environments:
+    if env.url:
+      continue
     try:
-      description = program.find(options)
+      spec = envs.get(env.name)
+      options = spec.check_options(env.options)
     except AgentrlError as error:
-      yield Finding(FAULT, program.name, str(error), program.remedy)
-    else:
-      yield Finding(OK, program.name, description)
+      yield Finding(FAULT, 'environment', str(error), 'Mend config.env.')
+      continue
+    for program in spec.programs:
+      try:
+        description = program.find(options)
+      except AgentrlError as error:
+        fault = Finding(FAULT, program.name, str(error), program.remedy)
+        found[program.name] = fault
+      else:
+        ok = Finding(OK, program.name, description)
+        found.setdefault(program.name, ok)
+  yield from found.values()
 
 
-def _environment(values: Values) -> EnvSpec | None:
-  """The environment; None where there is none, which `programs` says."""
-  try:
-    return envs.get(values['env.name']) if values.get('env.name') else None
-  except AgentrlError:
-    return None
-
-
-def model(
-    config: Any, values: Values, workdir: pathlib.Path
-) -> Iterator[Finding]:
+def model(examined: Examined) -> Iterator[Finding]:
   """A model of the hub: in the cache, or a network to fetch it by."""
-  del config, workdir
-  name = values.get('model.name')
+  name = examined.values.get('model.name')
   if name is None or '/' not in name or '://' in name or ';' in name:
     return
   if pathlib.Path(name).exists():
@@ -279,18 +247,18 @@ def model(
     yield Finding(WARNING, 'model', f'{name} will be fetched from the hub')
 
 
-def _parameters(config: Any, values: Values) -> int | None:
+def _parameters(examined: Examined) -> int | None:
   """Parameters of the model; None where there is none, or it is not known."""
-  shape = _shape(config, values)
+  shape = _shape(examined)
   return None if shape is None else shape.num_params
 
 
-def _shape(config: Any, values: Values) -> TransformerConfig | None:
+def _shape(examined: Examined) -> TransformerConfig | None:
   """The shape of the model; None where there is none, or it is not known."""
-  name = values.get('model.name')
+  name = examined.values.get('model.name')
   if name is None or '://' in name or ';' in name:
     return None
-  return plan.find_shape(config.model)
+  return plan.find_shape(examined.config.model)
 
 
 def _writable(place: pathlib.Path) -> bool:

@@ -1,6 +1,11 @@
-"""The result of a check of a machine."""
+"""What a check of a machine is about, and its result."""
 
 import dataclasses
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from agentrl.envs.options import EnvOptions
 
 OK, WARNING, FAULT = 'ok', 'warning', 'fault'
 
@@ -13,3 +18,19 @@ class Finding:
   subject: str
   words: str
   remedy: str = ''
+
+
+class Examined(NamedTuple):
+  """A config that would run on this machine.
+
+  Attributes:
+    config: of its mode.
+    values: the same by dotted paths.
+    workdir: where it would run; need not exist.
+    environments: all that it plays.
+  """
+
+  config: Any
+  values: Mapping[str, Any]
+  workdir: pathlib.Path
+  environments: Sequence[EnvOptions]

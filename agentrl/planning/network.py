@@ -2,7 +2,6 @@
 
 import concurrent.futures
 import functools
-import pathlib
 import socket
 import urllib.error
 import urllib.request
@@ -12,19 +11,16 @@ from typing import Any
 from agentrl import trackers
 from agentrl.errors import ConfigError
 from agentrl.http import auth
-from agentrl.planning.finding import FAULT, OK, Finding
+from agentrl.planning.finding import FAULT, OK, Examined, Finding
 from agentrl.serving import remote
 
 _ANSWER_S = 3.0
+_TOKEN_FILES = ('api.token_file', 'serve.token_file')
 
-Values = Mapping[str, Any]  # of a config, by dotted paths
 
-
-def ports(
-    config: Any, values: Values, workdir: pathlib.Path
-) -> Iterator[Finding]:
+def ports(examined: Examined) -> Iterator[Finding]:
   """Ports that the run would listen on."""
-  del config, workdir
+  values = examined.values
   wanted = []
   if values.get('serve.port'):
     wanted.append(('serve.port', values['serve.host'], values['serve.port']))
@@ -49,14 +45,14 @@ def ports(
       yield Finding(OK, 'port', f'{field}={port} is free')
 
 
-def tokens(
-    config: Any, values: Values, workdir: pathlib.Path
-) -> Iterator[Finding]:
+def tokens(examined: Examined) -> Iterator[Finding]:
   """Files and variables with keys."""
-  del workdir
-  for path in ('env.token_file', 'api.token_file', 'serve.token_file'):
-    if values.get(path):
-      yield from _key(path, functools.partial(auth.read_token, values[path]))
+  values, config = examined.values, examined.config
+  files = [(path, values.get(path)) for path in _TOKEN_FILES]
+  files += [('env.token_file', env.token_file) for env in examined.environments]
+  for path, file in dict.fromkeys(files):
+    if file:
+      yield from _key(path, functools.partial(auth.read_token, file))
   if values.get('sampler.urls') or values.get('sampler.router'):
     yield from _key('sampler', lambda: remote.read_keys(config.sampler))
   if 'wandb' in values.get('track.to', ()):
@@ -73,13 +69,12 @@ def _key(subject: str, read: Callable[[], Any]) -> Iterator[Finding]:
     yield Finding(OK, subject, 'keys can be read')
 
 
-def urls(
-    config: Any, values: Values, workdir: pathlib.Path
-) -> Iterator[Finding]:
+def urls(examined: Examined) -> Iterator[Finding]:
   """Servers that the config expects to find."""
-  del workdir
-  wanted = []
-  for path in ('env.url', 'sampler.urls', 'sampler.router', 'api.url'):
+  values, config = examined.values, examined.config
+  urls = {env.url: None for env in examined.environments if env.url}
+  wanted = [('env.url', url) for url in urls]
+  for path in ('sampler.urls', 'sampler.router', 'api.url'):
     setting = values.get(path) or ()
     setting = (setting,) if isinstance(setting, str) else setting
     wanted += [(path, url) for url in setting]

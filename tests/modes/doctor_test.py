@@ -167,6 +167,20 @@ def test_an_environment_that_does_not_exist(tmp_path):
   assert found.subject == 'environment' and 'nowhere' in found.words
 
 
+@pytest.mark.parametrize(
+    'named',
+    ['configs/mixture_grpo.py', 'configs/evaluate.py:model=expert,suite=text'],
+)
+def test_all_environments_of_a_config_are_examined(
+    tmp_path, monkeypatch, named
+):
+  monkeypatch.setattr(checks, '_wrong_packages', lambda file: iter(()))
+  findings = examine(tmp_path, named)
+  assert all(f.subject != 'environment' for f in findings)
+  files = {f.words for f in findings if f.subject == 'packages'}
+  assert {'requirements.txt', 'third_party/requirements/data.txt'} <= files
+
+
 def test_keys_and_servers(tmp_path):
   findings = examine(
       tmp_path,
