@@ -43,6 +43,11 @@ def run(config: ConfigDict, workdir: str | None) -> None:
     _plan(config, workdir, console)
     return
   directory = workdir_lib.make(workdir)
+  if (directory / workdir_lib.CONFIG).exists():
+    raise ConfigError(
+        f'{workdir} holds a run, whose {summary.FILE} a comparison would'
+        ' replace by its own: use another --workdir.'
+    )
   comparison = _compare(config)
   paths = _write(directory, comparison)
   values = {

@@ -600,6 +600,14 @@ def test_a_comparison_needs_a_workdir(pair):
     compare.run(config_lib.get_config(pair), None)
 
 
+def test_a_comparison_leaves_the_summary_of_a_run_alone(pair, tmp_path):
+  for name in ('config.json', 'summary.json'):
+    (tmp_path / 'e1' / name).write_text('{}')
+  with pytest.raises(ConfigError, match='e1 holds a run.*another --workdir'):
+    run(pair, tmp_path / 'e1')
+  assert (tmp_path / 'e1' / 'summary.json').read_text() == '{}'
+
+
 # Algorithms: the unit is the training seed.
 
 
