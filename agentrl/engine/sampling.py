@@ -137,15 +137,26 @@ def _invert(weights: jax.Array, uniform: jax.Array) -> jax.Array:
   masses = blocks.sum(axis=-1)
   ends = _running_sum(masses)
   threshold = uniform * ends[:, -1]
-  below = jnp.sum(ends <= threshold[:, None], axis=-1, keepdims=True)
-  block = jnp.minimum(below, masses.shape[1] - 1)  # NaNs stay inside
+  block = _first_above(ends, masses, threshold)[:, None]
   take = lambda x: jnp.take_along_axis(x, block, axis=1)
   entries = jnp.take_along_axis(blocks, block[..., None], axis=1)[:, 0]
   sums = _running_sum(entries) + take(ends) - take(masses)
-  within = jnp.sum(sums <= threshold[:, None], axis=-1)
-  # Rounding may leave the threshold above the block's last sum.
-  last = jnp.max(jnp.where(entries > 0, jnp.arange(_BLOCK), 0), axis=-1)
-  return block[:, 0] * _BLOCK + jnp.minimum(within, last)
+  return block[:, 0] * _BLOCK + _first_above(sums, entries, threshold)
+
+
+def _first_above(
+    sums: jax.Array, weights: jax.Array, threshold: jax.Array
+) -> jax.Array:
+  """First index whose running sum exceeds a threshold: `[B]` of `[B, N]`.
+
+  Sums are rounded, so one may exceed the threshold before a weight was added, or
+  none may: only entries of positive weight count, the last of them if none is left.
+  0 where there is none (NaN).
+  """
+  places = jnp.arange(weights.shape[-1])
+  last = jnp.max(jnp.where(weights > 0, places, 0), axis=-1, keepdims=True)
+  above = (sums > threshold[:, None]) & (weights > 0)
+  return jnp.min(jnp.where(above, places, last), axis=-1)
 
 
 def _running_sum(x: jax.Array) -> jax.Array:

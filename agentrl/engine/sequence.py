@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from agentrl.engine import logit_processors, request as request_lib
+from agentrl.engine import logit_processors, request as request_lib, stops
 from agentrl.engine.request import Request, Result, Top
 from agentrl.engine.stops import StopPatterns, StopStrings
 from agentrl.text.tokenizer import Tokenizer
@@ -55,14 +55,14 @@ class Sequence:
     # SGLang's min_new_tokens disregards ignore_eos, too.
     self._end_ids = ends if logit_processors.are_used(params) else None
     self._finders: list[StopStrings | StopPatterns] = []
-    for finder, stops in (
+    for finder, wanted in (
         (StopStrings, params.stop),
         (StopPatterns, params.stop_regex),
     ):
-      if stops:
+      if wanted:
         assert tokenizer is not None  # see `request.check`
         self._finders.append(
-            finder(stops, tokenizer, params.skip_special_tokens)
+            finder(wanted, tokenizer, params.skip_special_tokens)
         )
     # The constant fields of `decode.Rows`.
     self._row = {
@@ -255,8 +255,4 @@ class Sequence:
     if isinstance(matched, int) and not keep:
       ids = ids[:-1]
     text = self._tokenizer.decode(ids, skip_special=params.skip_special_tokens)
-    if isinstance(matched, str) and matched in text:
-      # Text of the last token after the stop string is dropped always. The match
-      # of a pattern stays, since only the pattern is known here: SGLang's rule.
-      text = text[: text.find(matched) + keep * len(matched)]
-    return text
+    return stops.trim(text, self.finish_reason, keep=keep)

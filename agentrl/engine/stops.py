@@ -14,7 +14,7 @@ uses, takes more or means something else:
 A match spans at most MAX_MATCH characters.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import re2
@@ -34,6 +34,53 @@ MAX_INSTRUCTIONS = 4000
 _MAX_BYTES = 2**20
 
 
+# Bytes of a character in UTF-8, at most.
+_MAX_CHARACTER = 4
+# Tokens of a window that is not cut yet.
+_WINDOW = 64
+
+
+class _Window:
+  """The end of the output's text, long enough for any match.
+
+  Without it the time would be quadratic in the length of the output.
+
+  Attributes:
+    before: the last character before the window, '' at the beginning.
+  """
+
+  def __init__(self, tokenizer: Tokenizer, skip_special: bool, keep: int):
+    """An empty window that comes to hold at least `keep` characters."""
+    self.before = ''
+    self._decode = lambda ids: tokenizer.decode(ids, skip_special=skip_special)
+    self._skipped = tokenizer.control_ids if skip_special else frozenset()
+    self._keep = keep
+    # Half of these tokens hold `keep` characters if each has a byte of one.
+    self._most = max(_WINDOW, 2 * _MAX_CHARACTER * keep)
+    self._ids: list[int] = []
+
+  def add(self, token: int) -> str:
+    """Takes one token; gives the text."""
+    if token not in self._skipped:
+      self._ids.append(token)
+    return self._decode(self._ids)
+
+  def shorten(self) -> None:
+    """Cuts the first half off where what stays can still begin any match.
+
+    That is not within a character, unless there is none far and wide: bytes that
+    are not UTF-8 could make the window as long as the output.
+    """
+    size = len(self._ids)
+    if size < _WINDOW:
+      return
+    gone, rest = self._ids[: size // 2], self._ids[size // 2 :]
+    before = self._decode(gone)[-1:]
+    whole = before != '\ufffd' and len(self._decode(rest)) >= self._keep
+    if whole or size >= self._most:
+      self._ids, self.before = rest, before or self.before
+
+
 class StopStrings:
   """Finds the first token after which a stop string stands in the text."""
 
@@ -41,26 +88,15 @@ class StopStrings:
       self, stops: Sequence[str], tokenizer: Tokenizer, skip_special: bool
   ):
     self._stops = stops
-    self._decode = lambda ids: tokenizer.decode(ids, skip_special=skip_special)
-    self._keep = max(len(stop) for stop in stops)
-    self._window: list[int] = []
+    self._window = _Window(tokenizer, skip_special, max(map(len, stops)))
 
   def feed(self, token: int) -> str | None:
     """Takes one token; gives the stop string that it completes, if any."""
-    self._window.append(token)
-    text = self._decode(self._window)
+    text = self._window.add(token)
     for stop in self._stops:
       if stop in text:
         return stop
-    # A window keeps this linear in the length of the output. It is cut where
-    # no character is torn, and what stays can still begin any stop string.
-    half = len(self._window) // 2
-    if len(self._window) >= 64 and not self._decode(
-        self._window[:half]
-    ).endswith('\ufffd'):
-      rest = self._window[half:]
-      if len(self._decode(rest)) >= self._keep:
-        self._window = rest
+    self._window.shorten()
     return None
 
 
@@ -71,27 +107,36 @@ class StopPatterns:
       self, patterns: Sequence[str], tokenizer: Tokenizer, skip_special: bool
   ):
     self._patterns = [_compile(pattern) for pattern in patterns]
-    self._decode = lambda ids: tokenizer.decode(ids, skip_special=skip_special)
-    self._window: list[int] = []
-    # The last character before the window: `^` is the beginning of the output
-    # and `\b` a boundary in it, wherever the window begins.
-    self._before = ''
+    self._window = _Window(tokenizer, skip_special, MAX_MATCH)
 
   def feed(self, token: int) -> str | None:
     """Takes one token; gives the pattern whose match it completes, if any."""
-    self._window.append(token)
-    # An incomplete UTF-8 sequence must not match, not even `.`.
-    text = self._before + self._decode(self._window).rstrip('\ufffd')
+    # The character before counts: `^` is the beginning of the output and `\b` a
+    # boundary in it, wherever the window begins. An incomplete UTF-8 sequence must
+    # not match, not even `.`.
+    before = self._window.before
+    text = before + self._window.add(token).rstrip('\ufffd')
     for pattern in self._patterns:
-      if pattern.search(text, len(self._before)):
+      if pattern.search(text, len(before)):
         return pattern.pattern
-    half = len(self._window) // 2
-    if len(self._window) >= 64:
-      gone, rest = self._window[:half], self._window[half:]
-      before = self._decode(gone)[-1:]
-      if before != '\ufffd' and len(self._decode(rest)) >= MAX_MATCH:
-        self._window, self._before = rest, before or self._before
+    self._window.shorten()
     return None
+
+
+def trim(text: str, finish_reason: Mapping[str, Any], *, keep: bool) -> str:
+  """The text of a completion up to the stop string that ended it.
+
+  The match of a pattern stays, since only the pattern is known here: SGLang's rule.
+
+  Args:
+    text: of the completion.
+    finish_reason: its `matched` is a stop string, or something else.
+    keep: whether the stop string stays; what the last token has behind it does not.
+  """
+  matched = finish_reason.get('matched')
+  if isinstance(matched, str) and matched in text:
+    return text[: text.find(matched) + keep * len(matched)]
+  return text
 
 
 def check(patterns: Sequence[str]) -> None:

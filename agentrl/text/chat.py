@@ -19,7 +19,10 @@ to the word after it. So each part is encoded as it stands in the conversation,
 and the probes compare ids: those of the appended parts with those of the whole
 rendering, which are transformers' `apply_chat_template(tokenize=True)`.
 
-Text of an environment never becomes a control token.
+Text of an environment never becomes a control token. Those are the ones that the
+tokenizer marks special, and all others with which the template sets messages apart:
+a file need not mark them (`<|im_start|>` of some ChatML models, the roles of
+DeepSeek's). Tags of reasoning and of calls stay text, since the policy writes them.
 
 Where the policy calls tools, the template is given their schemas, observations are
 answers of tools (messages of the user where a template changes those), and how a call
@@ -30,7 +33,9 @@ and what follows one without a call is a message of the user.
 
 import datetime
 import functools
+import itertools
 import json
+import re
 import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -43,6 +48,7 @@ from agentrl.text import (
     harmony,
     harmony_template,
     probes,
+    reasoning,
     template as template_lib,
 )
 from agentrl.text.tokenizer import Tokenizer
@@ -62,6 +68,9 @@ _Piece = tuple[str, bool]
 # A message as a template has it: its role, and its texts by the names of their fields.
 _Fields = tuple[str, dict[str, str]]
 
+# An added token that is a mark and no word or blanks: `<|im_start|>`, `[INST]`.
+_MARK = re.compile(r'[^\w\s].*\w.*[^\w\s]', re.DOTALL)
+
 # Roles of messages whose frames are kept.
 _FRAMES = 64
 
@@ -70,7 +79,7 @@ class ChatFormat:
   """The ids of a conversation: a prompt, then completions and observations.
 
   Attributes:
-    tokenizer: the tokenizer of all ids.
+    tokenizer: the tokenizer of all ids, the template's control tokens marked.
     source: the template, as Jinja.
     end_id: the token that the template puts after a completion.
     stop_ids: ids on which sampling stops: `end_id` and the tokenizer's ends.
@@ -104,7 +113,7 @@ class ChatFormat:
       raise ChatTemplateError(
           f'Unknown chat template {template!r}; known: {", ".join(TEMPLATES)}.'
       )
-    self.tokenizer = tokenizer
+    self.tokenizer = self._given = tokenizer
     self._date = datetime.date.fromisoformat(date) if date else None
     self._tools = tuple(tools)
     has_channels = tokenizer.token_to_id(harmony.CHANNEL) is not None
@@ -141,6 +150,7 @@ class ChatFormat:
 
   def _adopt(self, source: str) -> None:
     """Reads and proves a template."""
+    self.tokenizer = self._given.marking(self._marks(source))
     if not self._tools:
       self._adopt_with(source, 'user')
       return
@@ -187,6 +197,29 @@ class ChatFormat:
     return template_lib.compile_template(
         source, self.tokenizer.special_tokens(), self._date, self._tools
     )
+
+  def _marks(self, source: str) -> set[int]:
+    """Ids of the added tokens with which a template sets messages apart.
+
+    It is told of no tools here: the words that explain them have the tags of calls.
+    """
+    render = template_lib.compile_template(
+        source, self._given.special_tokens(), self._date
+    )
+    answers = ('user', 'tool') if self._tools else ('user',)
+    found: dict[str, int] = {}
+    for start, answer in itertools.product(((), ('system',)), answers):
+      roles = (*start, 'user', 'assistant', answer)
+      try:
+        text = render([Message(role, 'x') for role in roles])
+      except ChatTemplateError:  # it has no such role
+        continue
+      found |= self._given.added_in(text)
+    return {
+        token_id
+        for token, token_id in found.items()
+        if _MARK.fullmatch(token) and not reasoning.is_tag(token)
+    }
 
   def _check_told(self, source: str) -> None:
     """Refuses a template that has no place for tools."""
@@ -480,7 +513,7 @@ class ChatFormat:
       raise ChatTemplateError(
           f'The chat template goes on with {head!r} after a completion,'
           ' which does not begin with a special token of this tokenizer.'
-          ' ChatML needs <|im_start|> and <|im_end|> as special tokens.'
+          ' ChatML needs <|im_start|> and <|im_end|> as added tokens.'
       )
     return blanks, token, token_id
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import gguf
 import tokenizers
-from tokenizers import decoders, models, normalizers
+from tokenizers import decoders, models, normalizers, processors
 
 from agentrl.errors import WeightsError
 from agentrl.text import bpe, hf_folder, words
@@ -92,10 +92,17 @@ def read(
       )
     return token_id
 
+  bos_id = id_of('bos')
+  adds_bos = metadata.get('ggml.add_bos_token') is True
+  if adds_bos and bos_id is not None and bos_id < len(tokens):
+    bos = {'id': 'bos', 'ids': [bos_id], 'tokens': [tokens[bos_id]]}
+    backend.post_processor = processors.TemplateProcessing(
+        single=['bos', '$A'], special_tokens=[bos]
+    )
   return dict(
       backend=backend,
       eos_ids=[i for i in map(id_of, ('eos', 'eot')) if i is not None],
-      bos_id=id_of('bos'),
+      bos_id=bos_id,
       pad_id=id_of('padding'),
       chat_template=template,
       source=str(path),

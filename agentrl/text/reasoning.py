@@ -8,6 +8,11 @@ _TAGS = re.compile(
 )
 
 
+def is_tag(text: str) -> bool:
+  """True for a tag that opens or closes reasoning."""
+  return _TAGS.fullmatch(text) is not None
+
+
 def answer(text: str) -> str:
   """The text of a completion outside of its reasoning.
 

@@ -8,7 +8,8 @@ import itertools
 import json
 import pathlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
 
 import tokenizers
 from gguf import GGUFReader
@@ -22,6 +23,9 @@ LONG = 2**16
 
 # A byte of a character that the vocabulary lacks.
 _BYTE = re.compile('<0x[0-9A-Fa-f]{2}>')
+
+# Of an added token that takes no text beside it.
+_FLAGS = dict.fromkeys(('single_word', 'lstrip', 'rstrip', 'normalized'), False)
 
 # The control tokens of a tokenizer that is trained here: ChatML's.
 START, END, PAD = '<|im_start|>', '<|im_end|>', '<|pad|>'
@@ -37,7 +41,8 @@ class Tokenizer:
     chat_template: the model's Jinja template, or None.
     template_path: the file that it was read from, or None.
     vocab_size: one more than the largest id: rows an embedding must have.
-    control_ids: the special tokens, which `encode` gives only when allowed.
+    control_ids: the special tokens, which `encode` gives only when allowed and
+      `decode` leaves out unless it is told to show them.
     bound: on how few tokens a text can become; None: unknown.
   """
 
@@ -51,6 +56,7 @@ class Tokenizer:
       chat_template: str | None = None,
       source: str = 'the tokenizer',
       template_path: str | None = None,
+      control_ids: Collection[int] = (),
   ):
     """Wraps `backend`.
 
@@ -62,6 +68,8 @@ class Tokenizer:
       chat_template: Jinja source or None.
       source: its file or folder, for messages.
       template_path: of `chat_template`, for messages.
+      control_ids: tokens that are special although `backend` does not mark
+        them; so are `eos_ids`, and the other two where they are added tokens.
 
     Raises:
       WeightsError: there is no end id, or an id is not in the vocabulary.
@@ -90,35 +98,38 @@ class Tokenizer:
     # A tokenizer.json may ask for either; both would change the transcript.
     backend.no_truncation()
     backend.no_padding()
+    spec = json.loads(backend.to_str())
+    names = {i: backend.id_to_token(i) for i in (*self.eos_ids, *control_ids)}
+    if _mark_special(spec, names, {self.bos_id, self.pad_id}):
+      backend = tokenizers.Tokenizer.from_str(json.dumps(spec))
     self._backend = backend
     self.vocab_size = 1 + max(
         backend.get_vocab(with_added_tokens=True).values()
     )
-    added = backend.get_added_tokens_decoder()
-    named = {*self.eos_ids, self.bos_id, self.pad_id}
+    self._added = backend.get_added_tokens_decoder()
     self.control_ids = frozenset(
-        i for i, token in added.items() if token.special or i in named
+        i for i, token in self._added.items() if token.special
     )
-    spec = json.loads(backend.to_str())
     self.bound = token_bytes.bound(spec)
-    self._special = frozenset(i for i, t in added.items() if t.special)
     self._falls_back = any(
         step['type'] == 'ByteFallback'
         for step in token_bytes.steps(spec.get('decoder'), 'decoders')
     )
-    self._plain = _without_control(spec, self.control_ids)
+    self._plain = _spelling(spec)
     self._inside = self._plain
     if _unmark_start(spec):
-      self._inside = _without_control(spec, self.control_ids)
-    self._swallows = {
-        i: (added[i].lstrip, added[i].rstrip) for i in self.control_ids
-    }
-    self._control = _control_pattern(added[i] for i in self.control_ids)
+      self._inside = _spelling(spec)
+    self._control = _control_pattern(self._added[i] for i in self.control_ids)
 
   def encode(
-      self, text: str, *, allow_special: bool = False, inside: bool = False
+      self,
+      text: str,
+      *,
+      allow_special: bool = False,
+      inside: bool = False,
+      whole: bool = False,
   ) -> list[int]:
-    """Ids of `text`, without the tokens that a post-processor would add.
+    """Ids of `text`.
 
     Other threads run meanwhile where the text is long.
 
@@ -129,14 +140,16 @@ class Tokenizer:
       inside: True if the text follows a special token within a longer one.
         SentencePiece's word mark, put before the first word of a text by some
         tokenizers, is left out then. Without effect if `allow_special`.
+      whole: True if the text is all of a prompt: the tokens that the model's
+        files put around one, such as `bos_id`, are added.
     """
     backend = self._inside if inside else self._plain
     if allow_special:
       backend = self._backend
     text = text.encode('utf-8', 'replace').decode('utf-8')
     if len(text) < LONG:
-      return backend.encode(text, add_special_tokens=False).ids
-    [encoding] = backend.encode_batch_fast([text], add_special_tokens=False)
+      return backend.encode(text, add_special_tokens=whole).ids
+    [encoding] = backend.encode_batch_fast([text], add_special_tokens=whole)
     return encoding.ids
 
   def continuations(self, ids: Sequence[int]) -> Iterator[str]:
@@ -198,10 +211,10 @@ class Tokenizer:
         if token_id is None:
           run += part
           continue
-        lstrip, swallows = self._swallows[token_id]
-        ids += self._encode_run(run, inside or bool(ids), lstrip, rstrip)
+        token = self._added[token_id]
+        ids += self._encode_run(run, inside or bool(ids), token.lstrip, rstrip)
         ids.append(token_id)
-        run, rstrip = '', swallows
+        run, rstrip = '', token.rstrip
     return ids + self._encode_run(run, inside or bool(ids), False, rstrip)
 
   def _encode_run(
@@ -239,7 +252,7 @@ class Tokenizer:
     size = len(ids)
     while self._falls_back and size:
       name = self._backend.id_to_token(ids[size - 1]) or ''
-      skipped = not name or (skip_special and ids[size - 1] in self._special)
+      skipped = not name or (skip_special and ids[size - 1] in self.control_ids)
       if not skipped and not _BYTE.fullmatch(name):
         break
       size -= 1
@@ -272,15 +285,32 @@ class Tokenizer:
         if token_id is not None
     }
 
+  def added_in(self, text: str) -> dict[str, int]:
+    """The added tokens that `text` spells, with their ids."""
+    found = {*self.encode(text, allow_special=True)} & self._added.keys()
+    return {self._added[i].content: i for i in found}
+
   def talking(self, chat_template: str, eos_ids: Sequence[int]) -> 'Tokenizer':
     """A copy of the tokenizer with another template and other end ids."""
-    return Tokenizer(
-        self._backend,
-        eos_ids=eos_ids,
+    return self._copy(
+        eos_ids=eos_ids, chat_template=chat_template, template_path=None
+    )
+
+  def marking(self, control_ids: Collection[int]) -> 'Tokenizer':
+    """The tokenizer with more control tokens; itself if all are already."""
+    if self.control_ids.issuperset(control_ids):
+      return self
+    return self._copy(control_ids=control_ids)
+
+  def _copy(self, **changes: Any) -> 'Tokenizer':
+    own: dict[str, Any] = dict(
+        eos_ids=self.eos_ids,
         bos_id=self.bos_id,
         pad_id=self.pad_id,
-        chat_template=chat_template,
+        chat_template=self.chat_template,
+        template_path=self.template_path,
     )
+    return Tokenizer(self._backend, **(own | changes))
 
   def save(self, directory: str | pathlib.Path) -> None:
     """Writes the files that `load` and transformers read."""
@@ -313,11 +343,31 @@ def _has(backend: tokenizers.Tokenizer, token_id: object) -> bool:
   return hf_folder.is_id(token_id) and backend.id_to_token(token_id) is not None
 
 
-def _without_control(spec, control_ids) -> tokenizers.Tokenizer:
-  """A tokenizer of `spec` that spells `control_ids` out as plain text."""
-  for token in spec['added_tokens']:
-    # A file need not mark a model's end token special; here it is marked.
-    token['special'] = token['id'] in control_ids
+def _mark_special(
+    spec, names: dict[int, str | None], others: Collection[int | None]
+) -> bool:
+  """Marks tokens special, as their file need not do; False if all are.
+
+  Args:
+    spec: a tokenizer.json, decoded; it is changed.
+    names: id -> the token; one that is no added token becomes one.
+    others: ids that are marked where they are added tokens.
+  """
+  added = spec['added_tokens']
+  changed = False
+  for token in added:
+    if not token['special'] and token['id'] in (*names, *others):
+      token['special'] = changed = True
+  for token_id in sorted(names.keys() - {token['id'] for token in added}):
+    added.append(
+        _FLAGS | {'id': token_id, 'content': names[token_id], 'special': True}
+    )
+    changed = True
+  return changed
+
+
+def _spelling(spec) -> tokenizers.Tokenizer:
+  """A tokenizer of `spec` that spells special tokens out as plain text."""
   plain = tokenizers.Tokenizer.from_str(json.dumps(spec))
   plain.encode_special_tokens = True  # meaning: encode them as any other text
   return plain

@@ -24,11 +24,15 @@ _HUB_FILES = (
     'model.safetensors.index.json',
     'tokenizer.json',
     'tokenizer_config.json',
+    'special_tokens_map.json',
+    'added_tokens.json',
     # Tokenizers without a tokenizer.json.
     'vocab.json',
     'merges.txt',
     'tokenizer.model',
     'chat_template.jinja',
+    # Without its weights: an adapter is named, and not read.
+    peft.CONFIG,
 )
 
 
@@ -90,7 +94,7 @@ def load_config(name: str | pathlib.Path) -> TransformerConfig:
 
 def _download(repository: str) -> pathlib.Path:
   try:
-    return pathlib.Path(
+    path = pathlib.Path(
         huggingface_hub.snapshot_download(
             repository, allow_patterns=list(_HUB_FILES)
         )
@@ -102,3 +106,9 @@ def _download(repository: str) -> pathlib.Path:
         f'There is no local {repository!r}, and the hub did not give it:'
         f' {reason}. Download it elsewhere and give its directory.'
     ) from error
+  if (base := peft.base_of(path)) is not None:
+    raise WeightsError(
+        f'{repository!r} holds an adapter of {base!r}, which is not read from'
+        f' the hub: hf download {repository} --local-dir DIR, and give DIR.'
+    )
+  return path

@@ -133,6 +133,15 @@ def test_extreme_uniforms_choose_possible_tokens():
   assert ids.tolist() == [10, 20]
 
 
+def test_no_rounding_chooses_an_impossible_token():
+  # 1 + w rounds up by one step of 2**-23, so the end of the second block less its
+  # mass is 1 + 2**-23, and a threshold of 1 lies before its first entry, of weight 0.
+  weights = np.zeros((1, 128), np.float32)
+  weights[0, [0, 65]] = 1, 1 + 3 * 2**-23
+  uniform = np.array([0.5 - 2**-23], np.float32)
+  assert sampling._invert(weights, uniform).tolist() == [65]
+
+
 def test_uniforms_depend_on_seed_and_position_alone():
   seeds = np.array([3, 4, 2**32 - 1])
   positions = np.array([[0, 1], [1, 2], [7, 8]])

@@ -124,6 +124,34 @@ def test_openais_clients_name_an_adapter_after_the_model(
   assert status == 400 and "'b' is not loaded" in refused['message']
 
 
+def test_a_listed_adapter_is_a_model_of_its_own(
+    make_engine, adapters, expected
+):
+  engine = make_engine(Letters(), served_name='policy')
+
+  async def body(post):
+    await load(post, 'a', adapters['a'])
+    reply = await post(
+        'v1/completions',
+        model='a',
+        return_token_ids=True,
+        **dict(prompt=PROMPT, max_tokens=12, temperature=0),
+    )
+    cards = []
+    async with aiohttp.ClientSession() as session:
+      for path in ('', '/policy', '/a', '/b'):
+        async with session.get(f'{engine.url}/v1/models{path}') as found:
+          cards.append((found.status, await found.json()))
+    return reply, cards
+
+  (_, reply), [(_, listed), policy, adapter, missing] = talk(engine.url, body)
+  assert reply['model'] == 'a'
+  assert reply['choices'][0]['token_ids'] == expected['a']
+  assert listed['data'] == [policy[1], adapter[1]]
+  assert (adapter[1]['id'], adapter[1]['parent']) == ('a', 'policy')
+  assert missing[0] == 404
+
+
 def test_an_adapter_in_use_is_unloaded_when_its_requests_have_ended(
     engine, adapters, expected
 ):

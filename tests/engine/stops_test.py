@@ -141,6 +141,22 @@ def test_stop_strings_are_found_at_the_first_token_that_completes_one(
   assert found == expected
 
 
+@pytest.mark.parametrize(
+    'find, stop', [(StopStrings, 'cat' * 9), (StopPatterns, 'cat{9}')]
+)
+@pytest.mark.parametrize('kind', ['skipped', 'torn'])
+def test_a_window_has_a_bound_whatever_is_sampled(find, stop, kind):
+  finder = find([stop], WORDS, True)
+  token = WORDS.encode('\N{SNOWMAN}')[0]
+  if kind == 'skipped':
+    token = WORDS.token_to_id('<|im_start|>')
+  for _ in range(5000):
+    assert finder.feed(token) is None
+  assert len(finder._window._ids) <= 8 * stops.MAX_MATCH
+  found = [finder.feed(i) for i in WORDS.encode('cat' * 9 + 'tttttttt')]
+  assert any(found)
+
+
 def test_a_torn_character_counts_once_it_is_whole():
   ids = WORDS.encode('x\N{SNOWMAN}')[1:]
   finder = StopStrings(['\N{SNOWMAN}'], WORDS, True)

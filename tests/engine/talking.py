@@ -54,9 +54,11 @@ class Letters:
   """A tokenizer of one character an id; id 0 is its control token `$`."""
 
   eos_ids = (0,)
+  control_ids = frozenset(eos_ids)
   bound = None
 
-  def encode(self, text, *, allow_special=False):
+  def encode(self, text, *, allow_special=False, whole=False):
+    del whole  # it puts nothing around a prompt
     assert allow_special, 'a prompt may have control tokens'
     return [0 if c == '$' else ord(c) - 31 for c in text]
 

@@ -123,6 +123,50 @@ def test_decoding_shows_special_tokens_only_when_asked(tiny):
   assert tiny.decode(ids, skip_special=False) == 'go<|im_end|>'
 
 
+def words_with(added, **ids):
+  """A tokenizer of whole words; `added`: token -> whether it is marked special."""
+  words = ['[UNK]', 'the', 'cat', 'system', *added]
+  backend = tokenizers.Tokenizer(
+      tokenizers.models.WordLevel(
+          {word: i for i, word in enumerate(words)}, '[UNK]'
+      )
+  )
+  backend.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+  for token, special in added.items():
+    if special is not None:
+      backend.add_tokens(
+          [tokenizers.AddedToken(token, special=special, normalized=False)]
+      )
+  return tokenizer.Tokenizer(
+      backend, **{name: words.index(token) for name, token in ids.items()},
+      eos_ids=[words.index('<|im_end|>')],
+  )  # fmt: skip
+
+
+@pytest.mark.parametrize('special', [True, False, None])
+def test_an_end_token_is_special_whatever_its_file_says(special):
+  made = words_with({'<|im_end|>': special})
+  ids = [1, 2, 4]
+  assert made.control_ids == {4}
+  assert made.decode(ids) == 'the cat'
+  assert made.decode(ids, skip_special=False) == 'the cat <|im_end|>'
+  assert made.encode('the cat<|im_end|>', allow_special=True) == ids
+  assert 4 not in made.encode('the cat<|im_end|>')
+
+
+def test_more_tokens_can_be_marked():
+  made = words_with({'<|im_end|>': True, '<|im_start|>': False})
+  text = '<|im_start|>system'
+  assert made.added_in(text) == {'<|im_start|>': 5}
+  assert made.encode(text) == [5, 3]
+  marked = made.marking([5])
+  assert marked.control_ids == {4, 5}
+  assert 5 not in marked.encode(text)
+  assert marked.encode(text, allow_special=True) == [5, 3]
+  assert marked.decode([5, 3]) == 'system'
+  assert marked.marking([5]) is marked
+
+
 def test_lone_surrogates_are_replaced(tiny):
   assert tiny.decode(tiny.encode('a\ud800b')) == 'a?b'
 
@@ -235,6 +279,23 @@ def test_small_gguf_tokenizer(tmp_path):
   ]  # fmt: skip
   assert made.encode('<|end|>', allow_special=True) == [0]
   assert 0 not in made.encode('<|end|>')
+
+
+@pytest.mark.parametrize('kind', [1, 3, 4])
+def test_the_end_token_of_a_gguf_is_special_whatever_its_type(tmp_path, kind):
+  types = [kind, *[1] * 258, 4]
+  made = tokenizer.load(write_gguf(tmp_path / 'a.gguf', token_type=types))
+  assert made.control_ids == {0}
+  assert made.decode([*made.encode('abc'), 0]) == 'abc'
+  assert made.encode('abc<|end|>', allow_special=True)[-1] == 0
+
+
+@pytest.mark.parametrize('adds', [True, False, None])
+def test_a_gguf_says_whether_a_prompt_begins_with_bos(tmp_path, adds):
+  path = write_gguf(tmp_path / 'a.gguf', bos_token_id=0, add_bos_token=adds)
+  made = tokenizer.load(path)
+  ids = made.encode('abc')
+  assert made.encode('abc', whole=True) == ([0, *ids] if adds else ids)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Tests for agentrl.weights.pretrained."""
 
 import importlib.util
+import json
 
 import huggingface_hub
 import pytest
@@ -88,4 +89,20 @@ def test_a_hub_name_gives_the_downloaded_directory(
   ((name, patterns),) = asked
   assert name == 'some/model'
   assert 'model*.safetensors' in patterns
+  assert {'added_tokens.json', 'special_tokens_map.json'} < {*patterns}
   assert not any(pattern.endswith('.bin') for pattern in patterns)
+
+
+def test_an_adapter_of_the_hub_is_to_be_downloaded_first(monkeypatch, tmp_path):
+  config = {'base_model_name_or_path': 'some/base'}
+  (tmp_path / 'adapter_config.json').write_text(json.dumps(config))
+
+  def download(name, *, allow_patterns):
+    assert 'adapter_config.json' in allow_patterns
+    return str(tmp_path)
+
+  monkeypatch.setattr(huggingface_hub, 'snapshot_download', download)
+  with pytest.raises(
+      WeightsError, match="adapter of 'some/base'.*hf download some/adapter"
+  ):
+    pretrained.resolve('some/adapter')

@@ -8,13 +8,13 @@ it may be named.
 import dataclasses
 import functools
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from agentrl.engine import request as request_lib
-from agentrl.engine.http import body_fields
+from agentrl.engine.http import body_fields, unsupported
 from agentrl.engine.http.errors import ContractError
 from agentrl.engine.request import Request, RequestLimits, SamplingParams
 
@@ -30,20 +30,6 @@ _UNSUPPORTED_PARAMS = {
     'beam_width': (int, ()),
     'watermark': (dict, ()),
     'choice': (list, ([],)),
-}
-_UNSUPPORTED_KEYS = {
-    'input_embeds': (),
-    'token_ids_logprob': ([],),
-    'return_hidden_states': (False,),
-    'return_routed_experts': (False,),
-    'return_sampling_mask': (False,),
-    'image_data': ([],),
-    'video_data': ([],),
-    'audio_data': ([],),
-    'session_params': ({},),
-    'custom_logit_processor': (),
-    'routed_dp_rank': (0,),
-    'max_thinking_tokens': (),
 }
 # Ours, with the types of their values.
 _PARAMS: dict[str, Any] = {
@@ -102,8 +88,7 @@ def parse(body: Any, limits: RequestLimits, encode) -> Call:
   raw = body.get('sampling_params')
   many = raw if isinstance(raw, list) else [raw or {}]
   read = [_sampling_params(item, limits) for item in many]
-  for key, neutral in _UNSUPPORTED_KEYS.items():
-    refuse_unsupported(body.get(key), neutral, key)
+  unsupported.refuse(body, unsupported.GENERATE)
   prompts, single = _prompts(body, encode)
   count = len(prompts)
   each = functools.partial(_each, count=count, single=single)
@@ -236,8 +221,8 @@ def _sampling_params(raw: dict[str, Any], limits: RequestLimits) -> _Params:
   values = {key: raw[key] for key in _PARAMS if raw.get(key) is not None}
   for key, value in values.items():
     values[key] = _typed(key, value)
-  for key, (_, neutral) in _UNSUPPORTED_PARAMS.items():
-    refuse_unsupported(raw.get(key), neutral, f'sampling_params.{key}')
+  neutral = {key: values for key, (_, values) in _UNSUPPORTED_PARAMS.items()}
+  unsupported.refuse(raw, neutral, 'sampling_params.')
   if 'max_new_tokens' in raw:  # null: as many as fit
     values['max_new_tokens'] = raw['max_new_tokens']
   copies = values.pop('n', 1)
@@ -298,12 +283,3 @@ def _logit_bias(value: Any) -> tuple[tuple[int, float], ...]:
     raise ValueError(
         f'logit_bias must be numbers by token id: {error}.'
     ) from error
-
-
-def refuse_unsupported(value: Any, neutral: Collection[Any], name: str) -> None:
-  """Raises ValueError for a value other than None and the `neutral` ones."""
-  if value is not None and value not in neutral:
-    raise ValueError(
-        f'{name} is not supported by the embedded engine; leave it out or use'
-        ' an SGLang server.'
-    )

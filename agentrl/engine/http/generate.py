@@ -4,6 +4,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import dataclasses
+import functools
 import json
 from collections.abc import AsyncGenerator, Callable
 from typing import Any, TypeVar
@@ -102,7 +103,10 @@ class Generate:
     """Reads a body; see `bodies.parse`."""
     encode = None
     if self.tokenizer is not None:
-      encode = lambda text: self.tokenizer.encode(text, allow_special=True)
+      # As SGLang: with the tokens that the model's files put around a prompt.
+      encode = functools.partial(
+          self.tokenizer.encode, allow_special=True, whole=True
+      )
       text = body.get('text') if isinstance(body, dict) else None
       # All of them before the first is tokenized.
       for part in text if isinstance(text, list) else [text]:

@@ -8,8 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentrl.engine.http import lengths
-from agentrl.engine.http.bodies import refuse_unsupported
+from agentrl.engine.http import lengths, unsupported
 from agentrl.engine.request import MAX_TOP_LOGPROBS
 from agentrl.http import tools as tools_lib
 from agentrl.text.calls import Call, Syntax
@@ -27,20 +26,11 @@ _PARAMS = {
     ).split()
 } | {'seed': 'sampling_seed', 'min_tokens': 'min_new_tokens'}
 _KEYS = ('stream', 'rid', 'extra_key', 'cache_salt', 'lora_path')
-# Not implemented -> the values that are accepted, beside null.
-_UNSUPPORTED = {
-    'functions': ([],),
-    'tool_choice': ('none', 'auto'),
-    'function_call': ('none', 'auto'),
-    'response_format': ({'type': 'text'},),
-    'modalities': (['text'],),
-    'audio': (),
-    'prediction': (),
-    'web_search_options': (),
-    'reasoning_effort': ('none',),
-    'chat_template_kwargs': ({},),
-    'continue_final_message': (False,),
-    'suffix': ('',),
+# /generate's names -> those that mean the same here.
+_OTHER_NAMES = {
+    'max_new_tokens': 'max_tokens',
+    'min_new_tokens': 'min_tokens',
+    'sampling_seed': 'seed',
 }
 _ROLES = {
     'system': 'system',
@@ -64,7 +54,7 @@ def completion(body: dict[str, Any]) -> dict[str, Any]:
     ValueError: something in it is wrong or not supported.
   """
   _refuse(body)
-  refuse_unsupported(body.get('tools'), ([],), 'tools')
+  unsupported.refuse(body, {'tools': ([],)})
   copies = body.get('n') or 1
   if body.get('best_of') not in (None, copies):
     raise ValueError('best_of is not supported; ask for n completions.')
@@ -183,8 +173,10 @@ def _native(
 
 
 def _refuse(body: dict[str, Any]) -> None:
-  for key, neutral in _UNSUPPORTED.items():
-    refuse_unsupported(body.get(key), neutral, key)
+  unsupported.refuse(body, unsupported.OPENAI)
+  for key, name in _OTHER_NAMES.items():
+    if body.get(key) is not None:
+      raise ValueError(f'{key} is a name of /generate; here it is {name}.')
   # type() and not isinstance: 1 is no boolean.
   for key in _BOOLEANS:
     if type(body.get(key)) not in (bool, type(None)):

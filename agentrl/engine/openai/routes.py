@@ -121,7 +121,11 @@ class OpenAI:
     chat, native_body = await self._generate.read(
         request, read, slow=key not in self._chats
     )
-    said = Said(chat, [tool['function']['name'] for tool in tools])
+    said = Said(
+        chat,
+        [tool['function']['name'] for tool in tools],
+        keep_stop=bool(body.get('no_stop_trim')),
+    )
     return await self._answer(request, body, native_body, said)
 
   async def _body(self, request: web.Request) -> dict[str, Any]:
@@ -190,16 +194,18 @@ class OpenAI:
 
   async def _models(self, request: web.Request) -> web.Response:
     del request
-    card = self._card(self._info['served_model_name'])
-    adapters = [
-        card | {'id': name, 'root': path, 'parent': card['id']}
-        for name, path in self._adapters().items()
+    cards = [
+        self._card(self._info['served_model_name']),
+        *(self._adapter_card(*each) for each in self._adapters().items()),
     ]
-    return web.json_response({'object': 'list', 'data': [card, *adapters]})
+    return web.json_response({'object': 'list', 'data': cards})
 
   async def _model(self, request: web.Request) -> web.Response:
     name = request.match_info['model']
-    if name not in self._names:
+    if name in self._names:
+      return web.json_response(self._card(name))
+    adapters = self._adapters()
+    if name not in adapters:
       message = f'The model {name!r} does not exist; /v1/models has the list.'
       return web.json_response(
           {
@@ -212,19 +218,25 @@ class OpenAI:
           },
           status=404,
       )
-    return web.json_response(self._card(name))
+    return web.json_response(self._adapter_card(name, adapters[name]))
 
   @property
   def _names(self) -> tuple[str, str]:
     return self._info['served_model_name'], self._name
 
   def _adapter(self, model: str) -> str:
-    """The adapter in 'MODEL:ADAPTER', as SGLang reads it; '' asks for none."""
+    """The adapter that a name selects; '' asks for none.
+
+    'MODEL:ADAPTER', as SGLang reads it, or a name that /v1/models lists: there
+    SGLang 0.5.23 answers with the base model, and replies under the adapter's name.
+    """
     for name in self._names:
       if model == name:
         return ''
       if model.startswith(f'{name}:'):
         return model[len(name) + 1 :].strip()
+    if model in self._adapters():
+      return model
     return model.partition(':')[2].strip()
 
   def _echoed(self, body: dict[str, Any]) -> list[str]:
@@ -243,3 +255,7 @@ class OpenAI:
         max_len=self._generate.limits.max_len,
         trained_with=self._info.get(TRAINED_WITH),
     )
+
+  def _adapter_card(self, name: str, path: str) -> dict[str, Any]:
+    model = self._info['served_model_name']
+    return self._card(model) | {'id': name, 'root': path, 'parent': model}

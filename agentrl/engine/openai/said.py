@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from typing import Any
 
+from agentrl.engine import stops
 from agentrl.engine.request import Result
 from agentrl.http import tools as tools_lib
 from agentrl.text import calls
@@ -13,20 +14,28 @@ from agentrl.text.chat import ChatFormat
 class Said:
   """Reads the completions of one request."""
 
-  def __init__(self, chat: ChatFormat, tools: Collection[str]):
+  def __init__(
+      self, chat: ChatFormat, tools: Collection[str], *, keep_stop: bool
+  ):
     """Keeps what they are read by.
 
     Args:
       chat: their rendering.
       tools: names of the request's tools.
+      keep_stop: whether the stop string that ended one stays.
     """
     self._chat, self._tools = chat, tools
+    self._keep_stop = keep_stop
 
   def read(self, result: Result) -> tuple[str, Call | None]:
     """The words of a completion that has ended, and its call."""
     text = result.text or ''
     if self._chat.has_channels:
-      text = self._chat.read(result.output_ids)
+      text = stops.trim(
+          self._chat.read(result.output_ids),
+          result.finish_reason or {},
+          keep=self._keep_stop,
+      )
     if self._chat.call is None:
       return text, None
     return calls.split(text, self._chat.call, self._tools)

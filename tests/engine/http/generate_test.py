@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 
 from agentrl.engine.core import EngineCore
+from agentrl.engine.http.generate import Generate
+from agentrl.engine.openai import bodies as openai_bodies
+from agentrl.engine.request import RequestLimits
+from agentrl.text import tokenizer as tokenizer_lib
 from tests.engine.talking import GREEDY, WORDS, Letters, once, talk
+from tests.text.tokenizer_test import write_gguf
 from tests.waiting import until
 
 
@@ -187,6 +192,28 @@ def test_text_goes_in_and_comes_out(make_engine, model):
       engine, 'generate', {'text': ['abc$', 'd'], 'sampling_params': params}
   )
   assert replies[0]['text'] == reply['text'] and len(replies) == 2
+
+
+def test_a_text_is_the_prompt_that_transformers_makes_of_it(tmp_path):
+  transformers = pytest.importorskip('transformers', reason='the reference')
+  path = write_gguf(tmp_path / 'a.gguf', bos_token_id=0, add_bos_token=True)
+  tokenizer = tokenizer_lib.load(path)
+  tokenizer.save(tmp_path)
+  theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+  limits = RequestLimits(vocab_size=300, max_len=64, has_tokenizer=True)
+  route = Generate(
+      None, limits, tokenizer, incremental=False, stream_interval=1
+  )
+  for body in (
+      {'text': 'abc <|end|>'},
+      openai_bodies.completion({'prompt': 'abc <|end|>'}),
+  ):
+    [request] = route.parse(body).requests
+    assert list(request.tokens) == theirs('abc <|end|>')['input_ids']
+    assert request.tokens[0] == 0 != request.tokens[1]
+  [request] = route.parse({'input_ids': [5]}).requests
+  assert request.tokens == (5,)  # ids are a prompt as they are
+  route.close()
 
 
 def test_the_stop_id_is_in_the_ids_and_not_in_the_text(make_engine):

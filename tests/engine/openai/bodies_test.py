@@ -2,6 +2,7 @@
 
 import pytest
 
+from agentrl.engine.http import unsupported
 from agentrl.engine.openai import bodies
 from agentrl.text.chat import ChatFormat
 from agentrl.types import Message
@@ -87,8 +88,22 @@ def test_roles_and_parts_are_read_as_text():
         ({'max_tokens': 0}, 'max_tokens must be a positive number, got 0'),
         ({'input_ids': [True]}, 'input_ids must be a list of token ids'),
         ({'echo': True}, 'echo is for /v1/completions'),
+        ({'custom_logit_processor': 'x'}, 'custom_logit_processor is not'),
+        ({'watermark': {'key': 1}}, 'watermark is not supported'),
+        ({'return_hidden_states': 'last'}, 'return_hidden_states is not'),
+        ({'max_new_tokens': 5}, 'name of /generate; here it is max_tokens'),
+        ({'min_new_tokens': 5}, 'here it is min_tokens'),
+        ({'sampling_seed': 5}, 'here it is seed'),
     ],
 )
 def test_what_cannot_be_served_is_refused(change, words):
   with pytest.raises(ValueError, match=words):
     bodies.chat({'messages': HELLO} | change, CHAT, 100)
+
+
+@pytest.mark.parametrize('name', unsupported.OPENAI)
+def test_what_has_no_effect_is_refused_and_may_be_named_at_its_default(name):
+  with pytest.raises(ValueError, match=f'{name} is not supported'):
+    bodies.completion({'prompt': 'x', name: 'all of it'})
+  for neutral in (None, *unsupported.OPENAI[name]):
+    bodies.completion({'prompt': 'x', name: neutral})

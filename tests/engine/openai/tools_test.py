@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from agentrl.engine.http.submissions import Submissions
-from agentrl.engine.request import Result
+from agentrl.engine.openai.said import Said
+from agentrl.engine.request import Request, Result, SamplingParams
 from agentrl.text.chat import ChatFormat
 from tests.engine.conftest import start_words_engine
 from tests.engine.talking import WORDS
@@ -199,6 +200,23 @@ def test_without_choice_tools_are_not_told(client):
 def test_what_is_wrong_is_named(client, change, words):
   with pytest.raises(openai.BadRequestError, match=words):
     client.chat.completions.create(**ASK | change)
+
+
+@pytest.mark.parametrize(
+    'keep, end', [(False, 'go left '), (True, 'go left STOP')]
+)
+def test_a_stop_string_is_cut_off_in_harmony_too(keep, end):
+  tokenizer, _ = program_test.harmony()
+  chat = ChatFormat(tokenizer, 'harmony')
+  thought = '<think>\nLeft.\n</think>\n\n'
+  ids = chat.completion(f'{thought}go left STOP.', ended=False)
+  result = Scripted([])._result(
+      Request('a', (1,), SamplingParams()), tuple(ids), 'stop'
+  )
+  result.finish_reason['matched'] = 'STOP'
+  said = Said(chat, (), keep_stop=keep)
+  assert said.message(result)['content'] == thought + end
+  assert said.delta(result, '') == {'content': thought + end}
 
 
 @pytest.mark.parametrize('template', ['chatml', 'qwen3', 'harmony'])
