@@ -6,6 +6,7 @@ server, a viewer and a trainer can share them.
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -28,6 +29,21 @@ STOP_REASONS = (
 )
 TRUNCATIONS = (HORIZON, CONTEXT)
 FAILURES = (TIMEOUT, ENV_ERROR, ENGINE_ERROR)
+
+
+def is_same_return(a: float, b: float) -> bool:
+  """True if two returns differ by the rounding of their sums at most.
+
+  Rewards such as 0.17 are not exact in binary: equal scores that are sums of
+  other parts differ, and 0.1 + 0.2 - 0.3 is not 0. `ops.advantage` gives groups
+  of equal returns no advantage by the same relative limit.
+  """
+  return math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-12)
+
+
+def is_at_least(value: float, limit: float) -> bool:
+  """True if a return, or the difference of two, reaches a limit, up to rounding."""
+  return value >= limit or is_same_return(value, limit)
 
 
 class Turns(NamedTuple):
@@ -307,8 +323,8 @@ class Episode:
 
   @property
   def episode_return(self) -> float:
-    """Undiscounted sum of the turns' rewards."""
-    return float(sum(turn.reward for turn in self.turns))
+    """Undiscounted sum of the turns' rewards, rounded once."""
+    return math.fsum(turn.reward for turn in self.turns)
 
   @property
   def progress(self) -> float | None:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from agentrl import types
 from agentrl.data import conversations
 from agentrl.data.conversations import OnBroken
 from agentrl.data.messages import Read
@@ -258,8 +259,8 @@ def build(
     candidates = [
         Pair(better, worse)
         for better, worse in inwards
-        if better.episode_return - worse.episode_return >= gap
-        and better.episode_return >= threshold
+        if types.is_at_least(better.episode_return - worse.episode_return, gap)
+        and types.is_at_least(better.episode_return, threshold)
     ]
     pairs += candidates[:per_task]
     if not candidates:
@@ -270,6 +271,6 @@ def build(
 def _reason(ranked: Sequence[Episode], gap: float, threshold: float) -> str:
   if len(ranked) < 2:
     return 'with fewer than two valid episodes'
-  if ranked[0].episode_return < threshold:
+  if not types.is_at_least(ranked[0].episode_return, threshold):
     return f'whose best return is below {threshold}'
   return f'whose returns differ by less than {gap}'

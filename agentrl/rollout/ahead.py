@@ -17,23 +17,13 @@ import functools
 import pathlib
 import statistics
 import time
-import zlib
-from collections.abc import (
-    Callable,
-    Collection as Numbers,
-    Coroutine,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from absl import logging
-
-from agentrl.data import episodes as episodes_lib
-from agentrl.errors import AgentrlError, DataError
+from agentrl.errors import AgentrlError
 from agentrl.rollout import collect as collect_lib, pipeline as pipeline_lib
 from agentrl.rollout.collector import Alone, Ranks
+from agentrl.rollout.group_files import GroupFiles
 from agentrl.rollout.pipeline import Pipeline
 from agentrl.rollout.sources import Collection, Share, Sources
 from agentrl.rollout.supply import Supply
@@ -83,8 +73,8 @@ class Settings:
     rounds: collections of the whole run.
     replaced: groups of equal returns of a collection that another task replaces,
       at most. They leave with the next batch, besides its groups.
-    max_failed_share: of the episodes that are admitted and not used, see
-      `rollout.collect`.
+    max_failed_share: of the episodes of a batch, and of those that are admitted
+      and not used, see `rollout.collect`.
   """
 
   depth: int
@@ -124,18 +114,13 @@ class Ahead(Supply):
     self._sources, self._play, self._loop = sources, play, loop
     self._settings, self._ranks = settings, ranks or Alone()
     self._exchange_s = _EXCHANGE_S if ranks else None
-    self._folder = workdir and workdir / FOLDER
+    self._files = None if workdir is None else GroupFiles(workdir / FOLDER)
     self._pipeline = Pipeline()
     self._rounds = 0  # admitted
     self._admitted: dict[int, Admission] = {}
     self._groups: dict[int, Group] = {}  # finished
     self._replaced: list[int] = []  # of these: they wait for the next batch
     self._tasks: dict[int, asyncio.Task[Group]] = {}
-    self._written: dict[int, int] = {}  # number -> CRC-32 of its file
-    # Groups used since the last checkpoint, and those between it and the one
-    # before it.
-    self._used: set[int] = set()
-    self._obsolete: set[int] = set()
     self._idle_s = 0.0
     self._idle_since: float | None = None  # the last time that none was played
 
@@ -168,11 +153,11 @@ class Ahead(Supply):
     for number in rounds:
       for share in self._sources.draw(number, turns):
         self._admit(number, share, policy_version)
-    self._rounds = rounds.stop
+    # Beyond `settings.rounds` after a resume of a run that is shorter now.
+    self._rounds = max(self._rounds, rounds.stop)
     chosen = self._next_batch(policy_version)
     self._pipeline = pipeline_lib.consume(self._pipeline, chosen)
     leaving, self._replaced = sorted((*chosen, *self._replaced)), []
-    self._used.update(leaving)
     used = [
         (self._admitted.pop(number), self._groups.pop(number))
         for number in leaving
@@ -186,26 +171,22 @@ class Ahead(Supply):
   def state(self) -> dict[str, Any]:
     """The state for `restore`; JSON values. Writes the groups that ended."""
     self._take(self._ended)
-    if self._folder is not None:
-      for number in self._groups.keys() - self._written.keys():
-        path = self._path(number)
-        episodes_lib.write(path, self._groups[number].episodes)
-        self._written[number] = zlib.crc32(path.read_bytes())
+    written = [] if self._files is None else self._files.write(self._groups)
     return {
         'tasks': self._sources.cursor(),
         'rounds': self._rounds,
         'pipeline': self._pipeline.state(),
         'replaced': self._replaced,
         'admitted': [list(self._admitted[n]) for n in sorted(self._admitted)],
-        'written': sorted(self._written.items()),
+        'written': written,
     }
 
   def restore(self, state: Mapping[str, Any]) -> None:
     """Goes to where `state()` was taken.
 
-    Finished groups come from their files; others, and those whose file is not
-    as it was written, are played again from their seeds, as if admitted when
-    they were.
+    Finished groups come from their files. Others, those whose file is not as it
+    was written, and those that the infrastructure failed are played again from
+    their seeds, as if admitted when they were.
 
     Raises:
       DataError: it was taken with other tasks or another seed.
@@ -222,10 +203,16 @@ class Ahead(Supply):
     finished = [*self._pipeline.done, *state['replaced']]
     # Runs of earlier versions have no sums.
     sums = dict(state.get('written', ()))
-    found = self._ranks.gather(lambda: list(self._kept(finished, sums)))
-    self._groups = {number: group for number, _, group in found}
-    self._written = {number: crc for number, crc, _ in found}
-    # They teach nothing: one whose file is gone is not played again.
+    files = self._files
+    found = self._ranks.gather(
+        lambda: [] if files is None else files.load(finished, sums)
+    )
+    for number, episodes in found:
+      admission = self._admitted[number]
+      self._groups[number] = Group(
+          admission.task_id, admission.ordinal, episodes
+      )
+    # They teach nothing: one that is not loaded is not played again.
     self._replaced = [n for n in state['replaced'] if n in self._groups]
     done = {n: s for n, s in self._pipeline.done.items() if n in self._groups}
     running = {
@@ -238,13 +225,10 @@ class Ahead(Supply):
   def saved(self) -> None:
     """Removes files that no checkpoint needs; called when one was begun.
 
-    The one before it is complete then, and still has the groups that were used
-    since. At the end of a run it is called once more.
+    At the end of a run it is called once more: the last is complete then.
     """
-    for number in self._obsolete & self._written.keys():
-      self._path(number).unlink(missing_ok=True)
-      del self._written[number]
-    self._obsolete, self._used = self._used, set()
+    if self._files is not None:
+      self._files.retire()
 
   def close(self) -> None:
     """Ends the episodes that are played, also after a signal."""
@@ -265,8 +249,8 @@ class Ahead(Supply):
     """Plays what is admitted until a batch is ready.
 
     Raises:
-      AgentrlError: too many episodes of unused groups failed, or playing one
-        raised.
+      AgentrlError: too many episodes of the batch or of all unused groups
+        failed, or playing one raised.
       Interrupted: the user asked to stop.
     """
     if self._idle_since is not None and self._is_idle():
@@ -279,18 +263,31 @@ class Ahead(Supply):
       self._start()
       self._take(functools.partial(self._played, limit_s))
       self._replace_ties(policy_version)
-      collect_lib.check_failures(
-          [e for group in self._groups.values() for e in group.episodes],
-          settings.episodes * (settings.depth + 1),
-          settings.max_failed_share,
-      )
+      self._check_failures(self._groups, collections=settings.depth + 1)
       chosen = pipeline_lib.ready(
           self._pipeline, bound=settings.bound, per_batch=settings.groups
       )
       if chosen is not None:
+        # A dead environment fails batch after batch: each would leave before
+        # the failures of several collections have come together.
+        self._check_failures(chosen, collections=1)
         self._start()  # those that have replaced others
         return chosen
       limit_s = self._exchange_s
+
+  def _check_failures(
+      self, numbers: Iterable[int], *, collections: int
+  ) -> None:
+    """Refuses finished groups of so many collections if too many have failed.
+
+    Raises:
+      AgentrlError: as `rollout.collect`.
+    """
+    collect_lib.check_failures(
+        [e for number in numbers for e in self._groups[number].episodes],
+        self._settings.episodes * collections,
+        self._settings.max_failed_share,
+    )
 
   def _start(self) -> None:
     """Lets what is admitted be played whenever the event loop runs."""
@@ -388,33 +385,6 @@ class Ahead(Supply):
         ),
         'time/sampler_idle_s': idle_s,
     }
-
-  def _kept(
-      self, numbers: Numbers[int], sums: Mapping[int, int]
-  ) -> Iterator[tuple[int, int, Group]]:
-    """Finished groups from their files, with the CRC-32 of these; those intact."""
-    if self._folder is None:
-      return
-    for path in self._folder.glob('*.jsonl'):
-      # What ended after the checkpoint was sampled by weights that are gone.
-      if path not in map(self._path, numbers):
-        path.unlink()
-    for number in numbers:
-      admission, path = self._admitted[number], self._path(number)
-      try:
-        crc = zlib.crc32(path.read_bytes())
-        # A number that was changed, or a line that is missing, would not show.
-        if crc != sums.get(number, crc):
-          raise DataError(f'{path} is not what was written')
-        episodes = tuple(episodes_lib.read(path))
-      except (OSError, DataError) as error:
-        logging.warning('Playing group %d again: %s', number, error)
-        continue
-      yield number, crc, Group(admission.task_id, admission.ordinal, episodes)
-
-  def _path(self, number: int) -> pathlib.Path:
-    assert self._folder is not None
-    return self._folder / f'{number:08d}.jsonl'
 
 
 def token_staleness(

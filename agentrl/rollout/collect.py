@@ -328,7 +328,7 @@ def _all_or_none(counts: Iterable[int | None]) -> list[int] | None:
 
 def is_tied(group: Group) -> bool:
   """True when no two valid episodes differ in return: nothing to learn from."""
-  returns = {
+  returns = [
       episode.episode_return for episode in group.episodes if episode.valid
-  }
-  return len(returns) <= 1
+  ]
+  return not returns or types.is_same_return(min(returns), max(returns))

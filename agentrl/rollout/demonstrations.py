@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import rich.console
 
+from agentrl import types
 from agentrl.errors import DataError
 from agentrl.rollout import replay
 from agentrl.rollout.agent import Agent
@@ -87,7 +88,7 @@ def worth_imitating(
       return True
     if min_return is None:
       return item.valid and item.success
-    return item.valid and item.episode_return >= min_return
+    return item.valid and types.is_at_least(item.episode_return, min_return)
 
   good = [item for item in records if is_good(item)]
   if not good:

@@ -95,6 +95,16 @@ def test_a_task_without_a_pair_is_counted_with_its_reason(found, reason):
 def test_gap_and_threshold_are_reached_by_equality():
   pairs, _ = preference.build(played(0.75, 0.5), gap=0.25, threshold=0.75)
   assert returns(pairs) == [(0.75, 0.5)]
+  # 0.09999999999999998 apart
+  pairs, _ = preference.build(played(0.3, 0.2), gap=0.1, threshold=0.3)
+  assert returns(pairs) == [(0.3, 0.2)]
+  parts = fakes.make_episode((0.01, 0.01, 0.15))  # 0.16999999999999998
+  for gap, count in ((0.1, 1), (0.2, 0)):
+    pairs, without = preference.build(
+        [parts, *played(0.0)], gap=gap, threshold=0.17
+    )
+    assert len(pairs) == count
+  assert without == {'whose returns differ by less than 0.2': 1}
 
 
 def test_only_valid_episodes_that_began_alike_are_compared():

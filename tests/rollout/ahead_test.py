@@ -196,6 +196,44 @@ def test_dead_environments_end_the_run_by_name(loop, tmp_path):
     walk(make(loop, tmp_path, play), 1)
 
 
+def test_a_batch_of_failures_is_not_trained_on(loop, tmp_path):
+  # No more have failed than one batch has when it is ready.
+  play = Played(
+      lambda number: 1000.0 * (number > 1), lambda x: group_of(x, valid=False)
+  )
+  ahead = make(loop, tmp_path, play)
+  with pytest.raises(EnvError, match='4 of 4 episodes failed.*down'):
+    walk(ahead, 1)
+  ahead.close()
+
+
+def test_groups_that_the_environment_failed_are_played_again_by_a_resume(
+    loop, tmp_path, caplog
+):
+  down = Played(
+      lambda number: 0.01 * (number > 1),
+      lambda x: group_of(x, valid=x.number < 2),
+  )
+  ahead = make(loop, tmp_path, down, depth=2)
+  [first] = walk(ahead, 1)
+  loop.run(asyncio.sleep(0.05))  # all others fail
+  state = json.loads(json.dumps(ahead.state()))
+  with pytest.raises(EnvError, match='8 of 12 episodes failed'):
+    walk(ahead, 1, first=1)
+  ahead.close()
+
+  play = Played()
+  again = make(loop, tmp_path, play, depth=2)
+  again.restore(state)
+  assert '2-0 stopped with env_error: down' in caplog.text
+  collections = [first, *walk(again, 5, first=1)]
+  assert [x.number for x in play.asked] == list(range(2, 12))
+  assert [numbers(c) for c in collections] == [
+      [2 * i, 2 * i + 1] for i in range(6)
+  ]
+  assert all(e.valid for c in collections for g in c.groups for e in g.episodes)
+
+
 def test_an_error_of_a_group_reaches_the_learner(loop, tmp_path):
   def make_group(admission):
     if admission.number == 3:
@@ -316,6 +354,53 @@ def test_files_stay_as_long_as_a_checkpoint_may_need_them(loop, tmp_path):
   ahead.saved()
   ahead.saved()
   assert kept() == []
+
+
+def test_pictures_are_kept_and_removed_with_their_episodes(loop, tmp_path):
+  seen = lambda x: group_of(x, views=(b'reset', str(x.number).encode()))
+  ahead = make(loop, tmp_path, Played(make=seen))
+  folder = tmp_path / ahead_lib.FOLDER
+  walk(ahead, 1)
+  loop.run(asyncio.sleep(0.01))
+  state = json.loads(json.dumps(ahead.state()))
+  ahead.saved()
+
+  (folder / '00000003.zip').unlink()  # that group is played again
+  (folder / '00000004.zip').write_bytes(b'of a time that is gone')
+  play = Played(make=seen)
+  again = make(loop, tmp_path, play)
+  again.restore(state)
+  assert not (folder / '00000004.zip').exists()
+
+  def update():
+    again.state()
+    again.saved()
+
+  collections = walk(again, 5, first=1, update=update)
+  assert [x.number for x in play.asked] == list(range(3, 12))
+  for collection in collections:
+    for number, group in zip(
+        numbers(collection), collection.groups, strict=True
+    ):
+      pictures = (b'reset', str(number).encode())
+      assert [episode.views for episode in group.episodes] == [pictures] * 2
+  again.saved()
+  assert not list(folder.glob('*'))
+
+
+def test_a_run_that_was_shorter_admits_no_round_twice(loop, tmp_path):
+  rounds, state = [], None
+  # Ten steps, stopped after three; to the end of four; of ten again.
+  for end, first, last in ((10, 0, 3), (4, 3, 4), (10, 4, 10)):
+    play = Played()
+    ahead = make(loop, tmp_path, play, depth=2, bound=5, rounds=end)
+    if state is not None:
+      ahead.restore(state)
+    walk(ahead, last - first, first=first)
+    loop.run(asyncio.sleep(0.01))
+    state = json.loads(json.dumps(ahead.state()))
+    rounds += [x.round for x in play.asked]
+  assert sorted(rounds) == [n // 2 for n in range(20)]
 
 
 def test_sources_of_a_mixture_have_their_own_tasks_and_turns(loop, tmp_path):
@@ -513,3 +598,48 @@ def test_two_processes_share_the_groups_and_train_on_the_same(
   assert sorted(n for batch in found for n in batch) == list(range(12))
   if seconds[0]:
     assert found[:3] == [[1, 2], [3, 4], [5, 6]] and 0 in found[3]
+
+
+def resume_as(index, pipe, folder, out=None):
+  """The batches of one process of two that goes on from a checkpoint of both."""
+  ranks = TwoRanks(index, pipe)
+  with EventLoop() as loop:
+    new = lambda: make(
+        *(loop, folder if index == 0 else None, Played()), ranks=ranks
+    )
+    ahead = new()
+
+    def save():
+      loop.run(asyncio.sleep(0.05))  # what is played ends
+      own = ahead.state()
+      ahead.saved()
+      # The first process writes the checkpoint.
+      [state] = ranks.gather(lambda: [] if index else [own])
+      return state
+
+    collections = walk(ahead, 1)
+    state = save()
+    ahead.close()
+    ahead = new()
+    ahead.restore(state)
+    collections += walk(ahead, 5, first=1, update=save)
+    ahead.saved()
+    ahead.close()
+  found = [numbers(collection) for collection in collections]
+  if out is not None:
+    out.put(found)
+  return found
+
+
+def test_two_processes_go_on_from_the_files_of_the_first(tmp_path):
+  spawn = multiprocessing.get_context('spawn')
+  (here, there), out = spawn.Pipe(), spawn.Queue()
+  first = spawn.Process(
+      target=resume_as, args=(0, there, tmp_path, out), daemon=True
+  )
+  first.start()
+  found = resume_as(1, here, tmp_path)
+  assert out.get(timeout=60) == found
+  first.join()
+  assert found == [[2 * i, 2 * i + 1] for i in range(6)]
+  assert not list((tmp_path / ahead_lib.FOLDER).glob('*'))

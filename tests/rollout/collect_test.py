@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from agentrl.errors import ConfigError, EngineError, EnvError
-from agentrl.rollout.collect import collect, rollout_metrics
+from agentrl.rollout.collect import collect, is_tied, rollout_metrics
 from agentrl.types import Group
 from tests import fakes
 from tests.waiting import until
@@ -270,6 +270,20 @@ def test_metrics_count_valid_episodes_only(returns):
     assert metrics['rollout/tied_groups'] == statistics.fmean(tied)
   else:
     assert 'rollout/return_mean' not in metrics
+
+
+def test_equal_scores_that_are_sums_of_other_parts_are_tied():
+  # Whether summed in order or at once, the parts give 0.16999999999999998.
+  whole, parts = (0.17,), (0.01, 0.01, 0.15)
+  more = (0.18,)
+  group = lambda *paths: Group(0, 0, tuple(map(fakes.make_episode, paths)))
+  assert is_tied(group(whole, parts)) and not is_tied(group(parts, more))
+  assert is_tied(group((0.0,), (0.1, 0.2, -0.3)))
+
+
+def test_a_perfect_score_in_parts_is_a_return_of_one():
+  # One after the other, they sum to 0.9999999999999999.
+  assert fakes.make_episode((0.29, 0.35, 0.36)).episode_return == 1.0
 
 
 @given(RETURNS)

@@ -92,6 +92,8 @@ def test_episodes_are_chosen_by_success_or_return(console):
   )
   assert choose(bad, fair, good, words) == [good, words]
   assert choose(bad, fair, good, least=0.4) == [fair, good]
+  parts = fakes.make_episode((0.01, 0.01, 0.15))  # 0.16999999999999998
+  assert choose(bad, parts, least=0.17) == [parts]
   with pytest.raises(DataError, match='2 episodes.*set data.min_return'):
     choose(bad, fair)
   with pytest.raises(DataError, match='a return of at least 2'):
