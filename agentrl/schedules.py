@@ -22,11 +22,17 @@ class Horizon(NamedTuple):
   `stats` are the metrics of the step before, none for the first, and of an
   evaluation since then. `turns` are the most that an episode may take, or
   `Turns`, of which each episode draws its own. A state is made of JSON values.
+
+  `present(state)` are the turns of the present stage, for a schedule that counts
+  `rollout/...` metrics of episodes with these turns alone. A run that plays ahead
+  trains on the stage before for some steps more: `update` is given no
+  `rollout/...` metric of such a collection. None: it is given those of all.
   """
 
   init: Callable[[], Any]
   update: Callable[[Any, int, Mapping[str, float]], tuple[Any, int | Turns]]
   name: str  # what a person calls it
+  present: Callable[[Any], int] | None = None
 
   def __repr__(self):
     return self.name
@@ -111,6 +117,7 @@ def gated(
       init=lambda: [0, []],
       update=update,
       name=f'gated({turns}, mean of {window} {metric} >= {threshold:g})',
+      present=lambda state: turns[state[0]],
   )
 
 

@@ -1,5 +1,7 @@
 """Orders of tasks, resumable in the middle of an epoch."""
 
+import bisect
+import itertools
 import json
 import random
 import zlib
@@ -10,6 +12,8 @@ from agentrl.errors import DataError
 
 # The metric that decides when a stage of tasks ends.
 SUCCESS = 'rollout/success'
+# The stage that the tasks of a collection were drawn in, the first of several.
+STAGE = 'rollout/task_stage'
 
 
 class Tasks(Protocol):
@@ -23,10 +27,10 @@ class Tasks(Protocol):
     """
 
   def see(self, stats: Mapping[str, float]) -> None:
-    """Takes the metrics of the last step in which tasks were drawn."""
+    """Takes the metrics of the last step that trained on its tasks."""
 
-  def metrics(self) -> dict[str, float]:
-    """Metrics of the order, such as the present stage."""
+  def metrics(self, ordinals: Sequence[int]) -> dict[str, float]:
+    """Metrics of these tasks' place in the order, such as their stage."""
 
   def state(self) -> dict[str, Any]:
     """The state for `restore`; JSON values."""
@@ -82,16 +86,21 @@ class TaskIterator(Tasks):
         self._epoch += 1
         self._cursor = 0
         self._order = self._order_of(self._epoch)
-      ordinal = self._epoch * len(self._order) + self._cursor
-      tasks.append((ordinal, self._order[self._cursor]))
+      tasks.append((self.drawn, self._order[self._cursor]))
       self._cursor += 1
     return tasks
 
   def see(self, stats):
     del stats
 
-  def metrics(self):
+  def metrics(self, ordinals):
+    del ordinals
     return {}
+
+  @property
+  def drawn(self) -> int:
+    """Tasks since the start of the run."""
+    return self._epoch * len(self._order) + self._cursor
 
   def state(self):
     state = {
@@ -185,15 +194,21 @@ class StagedTasks(Tasks):
     return [(first + i, task_id) for i, (_, task_id) in enumerate(drawn)]
 
   def see(self, stats):
-    if (success := stats.get(SUCCESS)) is None:
+    success = stats.get(SUCCESS)
+    # A run that plays ahead trains on tasks of the stage before for a while.
+    if success is None or stats.get(STAGE, self._stage) != self._stage:
       return
     seen = self._seen = [*self._seen, success][-self._window :]
     if len(seen) == self._window and sum(seen) >= self._threshold * len(seen):
       last = len(self._iterators) - 1
       self._stage, self._seen = min(self._stage + 1, last), []
 
-  def metrics(self):
-    return {'rollout/task_stage': float(self._stage)}
+  def metrics(self, ordinals):
+    # Tasks drawn in the first stage, in the first two, and so on.
+    ends = list(itertools.accumulate(x.drawn for x in self._iterators))
+    stages = [bisect.bisect_right(ends, ordinal) for ordinal in ordinals]
+    # Ordinals of another run's record lie beyond what this one has drawn.
+    return {STAGE: float(min([*stages, self._stage]))}
 
   def state(self):
     return {

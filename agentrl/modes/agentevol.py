@@ -4,7 +4,6 @@ A run that was killed continues after its last whole round when the same command
 is started again.
 """
 
-import contextlib
 import dataclasses
 import functools
 import pathlib
@@ -27,7 +26,6 @@ from agentrl.modes import (
 from agentrl.modes.build import Run
 from agentrl.modes.session import Session
 from agentrl.rollout import collect
-from agentrl.runtime.event_loop import Interrupted
 from agentrl.serving.start import Serving
 from agentrl.training import agentevol, state as state_lib, supervised
 from agentrl.training.agentevol import LoopState
@@ -68,7 +66,7 @@ def _run(session: Session) -> None:
   if loop.step:
     if loop.step <= config.num_steps:  # it had ended here, and has more rounds
       run.record.rename('after', _name(loop.step - 1))
-    # Stopped by Ctrl-C before the evaluation of its last round was done.
+    # Stopped before the evaluation of its last round was done.
     hooks.evaluate(loop.step - 1, loop.policy_version)
     learning.keep_best(run)
   loop = agentevol.train(
@@ -148,7 +146,7 @@ class _Hooks(agentevol.Hooks):
   def push(self, params, version):
     learning.push(self.run, self.serving, params, version)
 
-  def record(self, number, values, groups, kept, version):
+  def record(self, number, values, groups, kept):
     session, config = self.run.session, self.run.session.config
     if groups:
       demonstrations.write_episodes(
@@ -160,10 +158,6 @@ class _Hooks(agentevol.Hooks):
       values = values | collect.rollout_metrics(groups, config.explore.horizon)
     demonstrations.write_episodes(session, _kept_path(session, number), kept)
     self.run.record.write(number, values)
-    # The round is done and recorded: a signal that comes now ends this
-    # evaluation, and the loop saves the round before it stops.
-    with contextlib.suppress(Interrupted):
-      self.evaluate(number, version)
 
   def evaluate(self, number, version):
     """Plays the panel after a round, unless it was played; not after the last."""

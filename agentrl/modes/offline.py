@@ -17,6 +17,7 @@ from agentrl.parallel import distributed, ranks
 from agentrl.runtime.event_loop import Interrupted
 from agentrl.serving.start import Serving
 from agentrl.training import (
+    optim,
     programs as programs_lib,
     state as state_lib,
     supervised,
@@ -154,9 +155,10 @@ def learn(
     done = index + 1
     # A skipped update has learnt nothing.
     run.record.add_tokens(values.get('train/tokens', 0.0))
-    if values:  # an update was made, by the rate of its number
-      rate = learner.learning_rate(int(state.step) - 1)
-      values = values | {'train/lr': float(rate)}
+    if values:  # an update was made, or tried and skipped
+      last = 0 if values['train/skipped'] else 1
+      made = optim.updates(state.opt_state) - last
+      values = values | {'train/lr': float(learner.learning_rate(made))}
     run.record.write(index, values | measure(done, state))
     stop = ranks.interrupted(session.loop)
     every = session.config.checkpoint.every

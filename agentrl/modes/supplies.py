@@ -2,8 +2,8 @@
 
 import asyncio
 import dataclasses
+import math
 import pathlib
-from collections.abc import Awaitable, Callable
 
 from agentrl.errors import ConfigError
 from agentrl.inference.sampler import Policy, Sampler
@@ -12,7 +12,12 @@ from agentrl.parallel import distributed, ranks
 from agentrl.rollout.ahead import Admission, Ahead, Settings
 from agentrl.rollout.collect import Assignment
 from agentrl.rollout.collector import Job
-from agentrl.rollout.recorded import PacedPolicy, Recorded, Resampled
+from agentrl.rollout.recorded import (
+    PacedPolicy,
+    Recorded,
+    Replay,
+    Resampled,
+)
 from agentrl.rollout.sources import Share, Sources
 from agentrl.rollout.supply import Supply
 from agentrl.types import Episode, Group
@@ -83,30 +88,28 @@ def _recorded(
   if not config.rollout.resample:
     return Recorded(folder, sources)
   paced = PacedPolicy(sampler, version)
+  size = config.rollout.group_size
+  collector = run.collector
+  # All at one time: those that wait for later weights are in nobody's way. They
+  # may wait for long; each was in time in the record.
+  limits = dataclasses.replace(
+      collector.limits,
+      concurrency=size,
+      attempts=1,
+      max_failed_share=1.0,
+      deadline_s=math.inf,
+  )
+  collector = dataclasses.replace(collector, limits=limits)
+  replayed = dataclasses.replace(run, collectors={run.arena.name: collector})
 
-  async def play(
-      admission: Admission, ended: Callable[[], Awaitable[None]]
-  ) -> Group:
-    group_job = _job_of(run, paced, admission)
+  async def play(admission: Admission, replay: Replay) -> Group:
+    group_job = _job_of(replayed, paced, admission)
 
     async def once(assignment: Assignment) -> Episode:
-      try:
-        return await group_job.play(assignment)
-      finally:
-        await ended()
+      index = assignment.attempt * size + assignment.replica
+      return await replay(index, lambda: group_job.play(assignment))
 
-    # All at one time: those that wait for later weights are in nobody's way.
-    size = group_job.group_size * group_job.chain
-    limits = dataclasses.replace(
-        group_job.collector.limits,
-        concurrency=size,
-        attempts=1,
-        max_failed_share=1.0,
-    )
-    collector = dataclasses.replace(group_job.collector, limits=limits)
-    [group] = await group_job._replace(play=once, collector=collector).run(
-        group_job.tasks
-    )
+    [group] = await group_job._replace(play=once).run(group_job.tasks)
     return group
 
   recorded = Resampled(

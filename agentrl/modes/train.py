@@ -3,7 +3,6 @@
 A run that was killed continues when the same command is started again.
 """
 
-import contextlib
 import dataclasses
 import functools
 from collections.abc import Sequence
@@ -33,10 +32,16 @@ from agentrl.rollout.sources import Source, Sources
 from agentrl.rollout.supply import Supply
 from agentrl.rollout.teacher import Teacher
 from agentrl.runtime import workdir as workdir_lib
-from agentrl.runtime.event_loop import Interrupted
 from agentrl.serving.start import Serving
 from agentrl.serving.teacher import start_teacher
-from agentrl.training import compiled, programs, rl, state as state_lib, watch
+from agentrl.training import (
+    compiled,
+    optim,
+    programs,
+    rl,
+    state as state_lib,
+    watch,
+)
 from agentrl.training.policy_update import UpdatePlan
 from agentrl.training.rl import LoopState
 from agentrl.training.run_record import SMALL, WHOLE
@@ -70,6 +75,7 @@ def _run(session: Session) -> None:
   sources = Sources(
       [_source(session, arena) for arena in run.arenas],
       config.rollout.tasks_per_step,
+      in_turns=not config.rollout.ahead,
   )
   resumed = run.checkpoints.latest is not None
   evaluates = config.eval.num_tasks > 0
@@ -95,7 +101,8 @@ def _run(session: Session) -> None:
         run, like, reference=config.algo.kl_coef > 0
     )
     loop = LoopState(**saved)
-    _say_stretched(session, learning_rate, loop.step, int(state.step))
+    applied = optim.updates(state.opt_state)
+    _say_stretched(session, learning_rate, loop.step, applied)
     serving = learning.start_sampling(run, state.params, loop.policy_version)
   else:
     serving = learning.start_sampling(run, params, 0)
@@ -149,11 +156,11 @@ def _run(session: Session) -> None:
   if resumed:
     if not hooks.done(loop.step):  # a run that ended here has more steps now
       run.record.rename('after', f'step_{loop.step}')
-    # Stopped by Ctrl-C before the evaluation of its last step was done.
+    # Stopped before the evaluation of its last step was done.
     hooks.evaluate(loop.step, loop.policy_version)
     learning.keep_best(run)
   # The first horizon may follow the evaluation before it, a later one that
-  # which Ctrl-C had stopped.
+  # which was missing and has just been played.
   loop = dataclasses.replace(loop, stats=loop.stats | hooks.held_out(loop.step))
   (supply or sources).restore(loop.tasks)
   if serving.engine is not None:
@@ -217,7 +224,7 @@ def _say_stretched(
     session: of the run; its workdir still has the config of before.
     learning_rate: by update.
     step: rl steps done.
-    updates: made in them.
+    updates: applied in them.
   """
   config = session.config
   path = session.directory / workdir_lib.CONFIG
@@ -320,14 +327,12 @@ class _Hooks(rl.Hooks):
       return batch
     episodes = [episode for group in groups for episode in group.episodes]
     width = batch.tokens.shape[1]
-    # Each process has a part of them scored.
-    first, step = distributed.index(), distributed.count()
-    own = self.run.session.loop.run(
-        self.teacher.score(episodes[first::step], width)
-    )
+    own = ranks.own(episodes)
+    score = lambda: self.run.session.loop.run(self.teacher.score(own, width))
+    scored = ranks.gather(lambda: [score()])  # by process
     logprobs = np.zeros(batch.tokens.shape, np.float32)
-    for index, rows in enumerate(distributed.share(own.tobytes())):
-      logprobs[index::step] = np.frombuffer(rows, np.float32).reshape(-1, width)
+    for index, rows in enumerate(scored):
+      logprobs[index :: len(scored)] = rows
     return batch.replace(teacher_logprobs=logprobs)
 
   def push(self, params, version):
@@ -340,7 +345,7 @@ class _Hooks(rl.Hooks):
       self.collapse.see(line)
 
   def record(self, rl_step):
-    run, config, step = self.run, self.run.session.config, rl_step.step
+    run, config = self.run, self.run.session.config
     metrics = rl_step.metrics | collector_lib.sampler_metrics(
         self.sampler, rl_step.groups, ranks
     )
@@ -355,27 +360,23 @@ class _Hooks(rl.Hooks):
     for warning in (self.dead.see(metrics), *self.collapse.see(metrics)):
       if warning is not None:
         run.session.console.print(warning, highlight=False)
-    # The step is done and recorded: a signal that comes now ends this
-    # evaluation, and the loop saves and stops by itself.
-    with contextlib.suppress(Interrupted):
-      self.evaluate(step + 1, int(metrics['policy/version']))
-    name = f'step_{step + 1}'
-    return config.checkpoint.keep_best and learning.best(run, step + 1) == name
 
   def evaluate(self, step, version):
     """Plays the panel that is due after `step` steps, unless it was played."""
-    if (panel := self._due(step)) is None:
-      return
-    learning.evaluate_all(
-        self.run,
-        self.serving,
-        f'step_{step}',
-        step,
-        version,
-        checkpoint=step,
-        panel=panel,
-        evaluations=self.run.record.evaluations(panel),
-    )
+    name = f'step_{step}'
+    if (panel := self._due(step)) is not None:
+      learning.evaluate_all(
+          self.run,
+          self.serving,
+          name,
+          step,
+          version,
+          checkpoint=step,
+          panel=panel,
+          evaluations=self.run.record.evaluations(panel),
+      )
+    keeps_best = self.run.session.config.checkpoint.keep_best
+    return keeps_best and learning.best(self.run, step) == name
 
   def _due(self, step):
     """The panel that is played after `step` steps; None: there is none."""

@@ -131,7 +131,7 @@ class PacedPolicy:
     """See `Policy.generate`; waits for the weights of the record.
 
     Raises:
-      DataError: the record has no such turn.
+      DataError: the record has no such turn, or its weights are gone.
     """
     spans = self._spans.get((routing_key or '', seed))
     if spans is None:
@@ -178,6 +178,14 @@ class PacedPolicy:
         await self._changed.wait_for(lambda: self.version >= version)
       finally:
         self._waiting[version] -= 1
+    # In a run from its start every turn waits for its weights.
+    if self.version > version:
+      raise DataError(
+          'rollout.resample: a turn of the record was sampled by weights'
+          f' {version}, and this run goes on with weights {self.version}. A'
+          ' record of a run that played ahead is played again from its first'
+          ' step alone: start in a new workdir.'
+      )
 
 
 def _joined(parts: Sequence[Completion]) -> Completion:
@@ -195,10 +203,10 @@ def _joined(parts: Sequence[Completion]) -> Completion:
   )
 
 
-# Plays a group; calls the function after each of its episodes.
-Play = Callable[
-    [Admission, Callable[[], Awaitable[None]]], Coroutine[Any, Any, Group]
-]
+# Gives an episode of a group by its index, which the function plays.
+Replay = Callable[[int, Callable[[], Awaitable[Episode]]], Awaitable[Episode]]
+# Plays a group, each of its episodes by `Replay`.
+Play = Callable[[Admission, Replay], Coroutine[Any, Any, Group]]
 
 
 class Resampled(Recorded):
@@ -206,7 +214,8 @@ class Resampled(Recorded):
 
   With `sampler.deterministic` in both runs the episodes are the same to the bit,
   and so is what is learnt from them. Nothing overlaps: between two pushes every
-  episode goes on as far as it had come in the record.
+  episode goes on as far as it had come in the record. One that failed there is
+  taken from it: nothing repeats what the infrastructure did.
   """
 
   def __init__(
@@ -267,18 +276,25 @@ class Resampled(Recorded):
     await self._policy.settle(lambda: sum(self._left.values()))
     for task in filter(asyncio.Task.done, self._tasks.values()):
       task.result()  # raises
-    return [
-        _checked(recorded, await self._tasks.pop((step, index)))
-        for index, recorded in enumerate(self._record[step])
-    ]
+    groups = []
+    for index, recorded in enumerate(self._record[step]):
+      groups.append(await self._tasks.pop((step, index)))
+      _check(recorded, groups[-1])
+    return groups
 
   async def _play_group(self, key: tuple[int, int], group: Group) -> Group:
-    async def ended() -> None:
-      self._left[key] -= 1
-      await self._policy.note()
+    async def replay(
+        index: int, play: Callable[[], Awaitable[Episode]]
+    ) -> Episode:
+      recorded = group.episodes[index]
+      try:
+        return await play() if recorded.valid else recorded
+      finally:
+        self._left[key] -= 1
+        await self._policy.note()
 
     try:
-      return await self._play(_admission(group), ended)
+      return await self._play(_admission(group), replay)
     finally:
       del self._left[key]
       await self._policy.note()
@@ -289,6 +305,7 @@ def _begins(group: Group) -> int:
   versions = [
       int(version)
       for episode in group.episodes
+      if episode.valid
       for turn in episode.turns[:1]
       for version, _ in turn.sampled_by
   ]
@@ -316,19 +333,16 @@ def _admission(group: Group) -> Admission:
   )
 
 
-def _checked(recorded: Group, played: Group) -> Group:
-  """The group that was played, with the record's failures in it.
+def _check(recorded: Group, played: Group) -> None:
+  """Refuses a group that was played differently.
 
   Raises:
     DataError: an episode is another one.
   """
-  members = []
   for old, new in zip(recorded.episodes, played.episodes, strict=True):
-    if old.valid and (old.tokens, old.seed) != (new.tokens, new.seed):
+    if (old.tokens, old.seed) != (new.tokens, new.seed):
       raise DataError(
           f'rollout.resample: {old.episode_id!r} was played differently in the'
           ' record. Both runs need sampler.deterministic=True, one config, and'
           ' the same start.'
       )
-    members.append(new if old.valid else old)
-  return dataclasses.replace(played, episodes=tuple(members))

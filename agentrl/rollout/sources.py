@@ -56,13 +56,24 @@ class Source:
 class Sources:
   """All environments of a run."""
 
-  def __init__(self, sources: Sequence[Source], tasks_per_step: int):
+  def __init__(
+      self,
+      sources: Sequence[Source],
+      tasks_per_step: int,
+      *,
+      in_turns: bool = True,
+  ):
     """Starts at the first task of each.
 
     Args:
       sources: of distinct names; '' names the only one.
       tasks_per_step: groups of a step, of all sources.
+      in_turns: True where each step trains on the tasks that it draws: a
+        source's schedule and order see its metrics when it plays again. False
+        where groups are played ahead: other sources may be trained on than
+        drawn, and all see the metrics of a step at the next one.
     """
+    self._in_turns = in_turns
     self._sources = {source.name: source for source in sources}
     self._quotas = Quotas([s.weight for s in sources], tasks_per_step)
 
@@ -87,9 +98,9 @@ class Sources:
       step: rl step, from 0; called once for each, before `collect`.
       stats: from `remember`.
     """
-    for name, quota in self._quotas_at(step).items():
-      if quota:
-        self._sources[name].tasks.see(_own_stats(name, stats))
+    names = self._drawn([step]) if self._in_turns else {*self._sources}
+    for name in names:
+      self._sources[name].tasks.see(_own_stats(name, stats))
 
   def first_horizon(self) -> Any:
     """The state of the schedules before the first step; JSON values."""
@@ -104,8 +115,8 @@ class Sources:
   ) -> tuple[Any, dict[str, int | Turns]]:
     """The next state of the schedules, and the turns of the sources that play.
 
-    A schedule stands still at a step that has no task of its source, so it sees
-    the metrics of each collection once.
+    A schedule sees the metrics of each of its source's collections once. In turns
+    it stands still at a step that has no task of its source.
 
     Args:
       state: of the schedules.
@@ -114,16 +125,13 @@ class Sources:
       rounds: whose tasks are drawn at this step; None: its own.
     """
     states, turns = self._states(state), {}
-    played = {
-        name
-        for number in ((step,) if rounds is None else rounds)
-        for name, quota in self._quotas_at(number).items()
-        if quota
-    }
-    for name in filter(played.__contains__, self._sources):
-      states[name], turns[name] = self._sources[name].schedule.update(
-          states[name], step, _own_stats(name, stats)
-      )
+    drawn = self._drawn([step] if rounds is None else rounds)
+    for name, source in self._sources.items():
+      if name in drawn or not self._in_turns:
+        own = _of_stage(source.schedule, states[name], _own_stats(name, stats))
+        states[name], most = source.schedule.update(states[name], step, own)
+        if name in drawn:
+          turns[name] = most
     return self._state(states), turns
 
   def draw(self, number: int, turns: Mapping[str, int | Turns]) -> list[Share]:
@@ -163,7 +171,7 @@ class Sources:
         turns[name] = horizon
     quotas = {name: len(played) for name, played in by_source.items()}
     return Collection(
-        quotas, turns, by_source, {**self._order_metrics(turns), **metrics}
+        quotas, turns, by_source, {**self._order_metrics(by_source), **metrics}
     )
 
   def collect(
@@ -194,17 +202,19 @@ class Sources:
         break
       for share, played in zip(shares, play(shares), strict=True):
         groups[share.name] += played
-    return Collection(quotas, dict(turns), groups, self._order_metrics(turns))
+    return Collection(quotas, dict(turns), groups, self._order_metrics(groups))
 
   def remember(
       self, stats: Mapping[str, float], metrics: Mapping[str, float]
   ) -> dict[str, float]:
-    """Metrics for the schedules: of each source the last that it has.
+    """Metrics for the schedules: of each source those that it has not seen.
 
     Args:
-      stats: what they saw.
-      metrics: of the step since then, and of an evaluation after it.
+      stats: what they saw, those that stood still excepted.
+      metrics: of the step since then.
     """
+    if not self._in_turns:
+      return dict(metrics)
     idle = {
         name for name in self._sources if f'{name}/{_PLAYED}' not in metrics
     }
@@ -221,11 +231,24 @@ class Sources:
         if count > 0
     ]
 
-  def _order_metrics(self, names: Iterable[str]) -> dict[str, float]:
+  def _order_metrics(
+      self, by_source: Mapping[str, Sequence[Group]]
+  ) -> dict[str, float]:
+    metrics: dict[str, float] = {}
+    for name, groups in by_source.items():
+      if groups:
+        ordinals = [group.ordinal for group in groups]
+        own = self._sources[name].tasks.metrics(ordinals)
+        metrics |= {f'{name}/{k}' if name else k: v for k, v in own.items()}
+    return metrics
+
+  def _drawn(self, rounds: Iterable[int]) -> set[str]:
+    """The sources of which tasks are drawn in one of these rounds."""
     return {
-        f'{name}/{key}' if name else key: value
-        for name in names
-        for key, value in self._sources[name].tasks.metrics().items()
+        name
+        for number in rounds
+        for name, quota in self._quotas_at(number).items()
+        if quota
     }
 
   def _quotas_at(self, step: int) -> dict[str, int]:
@@ -290,3 +313,19 @@ def _own_stats(name: str, stats: Mapping[str, float]) -> dict[str, float]:
   rest = {k: v for k, v in stats.items() if not k.startswith('rollout/')}
   own = {k: v for k, v in stats.items() if k.startswith(start)}
   return rest | {k.removeprefix(start): v for k, v in own.items()}
+
+
+def _of_stage(
+    schedule: Horizon, state: Any, stats: Mapping[str, float]
+) -> Mapping[str, float]:
+  """The metrics that a schedule is given, see `Horizon.present`."""
+  if schedule.present is None:
+    return stats
+  turns = schedule.present(state)
+  # The largest of a collection, and the mean over its episodes.
+  horizons = {
+      stats.get(f'rollout/horizon{end}', turns) for end in ('', '_mean')
+  }
+  if horizons == {turns}:
+    return stats
+  return {k: v for k, v in stats.items() if not k.startswith('rollout/')}

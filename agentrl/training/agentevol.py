@@ -53,9 +53,11 @@ class Hooks(Protocol):
       values: Metrics,
       groups: Sequence[Group],
       kept: Sequence[Episode],
-      version: int,
   ) -> None:
     """Keeps a round: the groups played (none in round 0), all episodes kept."""
+
+  def evaluate(self, number: int, version: int) -> None:
+    """Evaluates the policy after a round; the sampler has it."""
 
   def save(self, params: Any, loop: LoopState) -> None:
     """Writes a checkpoint."""
@@ -80,7 +82,7 @@ def train(
     tasks_per_round: tasks that a round explores.
     tasks: which they are.
     threshold: an episode's return has to lie above it.
-    hooks: plays, learns, pushes, records and saves.
+    hooks: plays, learns, records, pushes, evaluates and saves.
 
   Returns:
     The loop state after the last round.
@@ -110,10 +112,15 @@ def train(
         'time/explore_s': explored - began,
         'time/learn_s': time.perf_counter() - explored,
     }
-    hooks.push(params, version)
-    hooks.record(number, metrics, groups, kept, version)
+    hooks.record(number, metrics, groups, kept)
     loop = LoopState(number + 1, version, tasks.state())
-    hooks.save(params, loop)
+    try:
+      hooks.push(params, version)
+      hooks.evaluate(number, version)
+    finally:
+      # The round is done: a resume hands its parameters over, and plays an
+      # evaluation that is missing.
+      hooks.save(params, loop)
   return loop
 
 

@@ -46,6 +46,18 @@ def make(
   return tx, make_schedule(**rate._asdict())
 
 
+def updates(opt_state: Any) -> int:
+  """The number of updates that an optimizer of `make` has applied.
+
+  By it goes the learning rate. An update that is skipped, which
+  `TrainState.step` counts, leaves the optimizer's state as it was.
+  """
+  is_schedule = lambda x: isinstance(x, optax.ScaleByScheduleState)
+  states = jax.tree.leaves(opt_state, is_leaf=is_schedule)
+  # A critic's schedule counts the same updates as the policy's.
+  return int(next(filter(is_schedule, states)).count)
+
+
 def make_schedule(
     lr: float,
     *,

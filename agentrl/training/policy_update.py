@@ -66,7 +66,7 @@ class Update:
     plan: passes and minibatches.
     advantages: `advantages(batch, num_groups=)` fills them in, and with a
       critic the returns.
-    learning_rate: of update i, for the record.
+    learning_rate: after i updates were applied, for the record.
     ref_params: of the reference policy, or None.
   """
 

@@ -100,12 +100,21 @@ class Hooks(Protocol):
   def push(self, params: Any, version: int) -> None:
     """Hands the policy to the sampler."""
 
-  def record(self, rl_step: RlStep) -> bool:
-    """Keeps a step; called once for each.
+  def record(self, rl_step: RlStep) -> None:
+    """Keeps a step; called once for each."""
+
+  def evaluate(self, step: int, version: int) -> bool:
+    """Evaluates the policy after `step` steps, where that is due.
+
+    Args:
+      step: rl steps done.
+      version: of the policy; the sampler has it.
 
     Returns:
       True if its state is worth a checkpoint, whether or not one is due.
     """
+    del step, version
+    return False
 
   def held_out(self, step: int) -> dict[str, float]:
     """Metrics of the evaluation after `step` steps; empty where none was due.
@@ -151,8 +160,10 @@ def train(
 
   Whatever ends the loop, the last complete step is saved, if its state still
   exists: an error while collecting loses nothing but that collection. A step is
-  complete once it is updated and recorded; after an error in between, the
-  newest checkpoint is what remains.
+  complete once it is updated and recorded, though its push or its evaluation
+  may fail: a resume hands the restored parameters over again, and plays an
+  evaluation that is missing. After an error in between, the newest checkpoint
+  is what remains.
 
   Args:
     state: at the end of step `loop.step`; donated.
@@ -198,7 +209,8 @@ def train(
       batch = hooks.teach(collate.collate(groups), groups)
       taught = time.perf_counter()
       taught_s = {'teach': taught - collected} if hyperparams.TEACHER else {}
-      lr = float(update.learning_rate(int(state.step)))
+      applied = optim_lib.updates(state.opt_state)
+      lr = float(update.learning_rate(applied))
       complete = False
       updated_policy, compilations = hooks.beside(
           functools.partial(
@@ -218,46 +230,52 @@ def train(
       updated = time.perf_counter()
 
       version = loop.policy_version + 1
+      # The step is made, even if Ctrl-C or a dead sampler stops its push.
+      unpushed: BaseException | None = None
       try:
         hooks.push(state.params, version)
-      finally:
-        # The step is made, even if Ctrl-C or a dead sampler stopped its push:
-        # a resume hands the restored parameters over again.
-        pushed = time.perf_counter()
-        metrics = (
-            collection.metrics()
-            | metrics
-            | {
-                'train/lr': lr,
-                'train/kl_coef': loop.kl_coef,
-                'policy/version': float(version),
-            }
-            | compilations
-            | system.shares(
-                dict(
-                    collect=collected - began,
-                    **taught_s,
-                    update=updated - taught,
-                    push=pushed - updated,
-                ),
-                # Skipped updates have learnt nothing, and count none.
-                tokens=metrics.get('train/tokens', 0.0),
-            )
-        )
-        worthy = hooks.record(
-            RlStep(loop.step, metrics, groups, batch, suspects, last)
-        )
-        loop = LoopState(
-            step=loop.step + 1,
-            policy_version=version,
-            tasks=supply.state(),
-            horizon=horizon_state,
-            stats=sources.remember(
-                loop.stats, metrics | hooks.held_out(loop.step + 1)
-            ),
-            kl_coef=_next_kl_coef(loop.kl_coef, metrics, hyperparams),
-        )
-        complete = True
+      except BaseException as error:
+        unpushed = error
+      pushed = time.perf_counter()
+      metrics = (
+          collection.metrics()
+          | metrics
+          | {
+              'train/lr': lr,
+              'train/kl_coef': loop.kl_coef,
+              'policy/version': float(version),
+          }
+          | compilations
+          | system.shares(
+              dict(
+                  collect=collected - began,
+                  **taught_s,
+                  update=updated - taught,
+                  push=pushed - updated,
+              ),
+              # Skipped updates have learnt nothing, and count none.
+              tokens=metrics.get('train/tokens', 0.0),
+          )
+      )
+      hooks.record(RlStep(loop.step, metrics, groups, batch, suspects, last))
+      loop = LoopState(
+          step=loop.step + 1,
+          policy_version=version,
+          tasks=supply.state(),
+          horizon=horizon_state,
+          stats=sources.remember(loop.stats, metrics),
+          kl_coef=_next_kl_coef(loop.kl_coef, metrics, hyperparams),
+      )
+      complete = True
+      if unpushed is not None:
+        # The sampler has other weights: an evaluation would be of those.
+        raise unpushed
+      worthy = hooks.evaluate(loop.step, version)
+      loop = dataclasses.replace(
+          loop,
+          tasks=supply.state(),  # with groups that ended meanwhile
+          stats=loop.stats | hooks.held_out(loop.step),
+      )
       skips = int(metrics['train/skips_in_row'])
       programs_lib.check_skips(skips)
       if worthy or loop.step % save_every == 0 or loop.step == num_steps:

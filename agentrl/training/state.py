@@ -23,7 +23,7 @@ class Networks(NamedTuple):
 class TrainState:
   """Parameters in the trainer's layout, and their optimizer's state."""
 
-  step: jax.Array  # scalar int32: optimizer updates so far
+  step: jax.Array  # scalar int32: updates so far, skipped ones included
   params: Any  # the policy's
   opt_state: Any  # of `networks`
   critic: Any = None  # the critic's, see models.value_head

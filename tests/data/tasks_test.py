@@ -97,7 +97,8 @@ def staged(threshold=0.5, window=2, **changes):
 def test_stages_resume_as_if_nothing_had_happened(successes, cut, seed):
   def step(order, success):
     order.see({} if success is None else {'rollout/success': success})
-    return order.next_tasks(4), order.metrics()
+    tasks = order.next_tasks(4)
+    return tasks, order.metrics([ordinal for ordinal, _ in tasks])
 
   whole = staged(seed=seed)
   expected = [step(whole, success) for success in successes]
@@ -115,6 +116,7 @@ def test_stages_resume_as_if_nothing_had_happened(successes, cut, seed):
 def test_a_stage_adds_its_tasks_once_those_before_are_mastered():
   order = staged(threshold=0.75, window=2)
   drawn = lambda: {task for _, task in order.next_tasks(12)}
+  metrics = lambda: order.metrics([10**6])  # a task that is yet to be drawn
   assert drawn() == {0, 1, 2}
   order.see({'rollout/success': 1.0})  # one step is no mean of two
   assert drawn() == {0, 1, 2}
@@ -123,15 +125,30 @@ def test_a_stage_adds_its_tasks_once_those_before_are_mastered():
   assert drawn() == {0, 1, 2, 10, 11}
   # The mean begins anew.
   order.see({'rollout/success': 1.0})
-  assert order.metrics() == {'rollout/task_stage': 1.0}
+  assert metrics() == {'rollout/task_stage': 1.0}
   order.see({'rollout/success': 0.4})
-  assert order.metrics() == {'rollout/task_stage': 1.0}
+  assert metrics() == {'rollout/task_stage': 1.0}
   order.see({'rollout/success': 1.0})
   order.see({'rollout/success': 0.6})
   assert drawn() == {0, 1, 2, 10, 11, 20}
   for _ in range(4):  # there is no other
     order.see({'rollout/success': 1.0})
-  assert order.metrics() == {'rollout/task_stage': 2.0}
+  assert metrics() == {'rollout/task_stage': 2.0}
+
+
+def test_a_stage_ends_by_its_own_tasks_alone():
+  order = staged(threshold=0.5, window=1)
+  ahead = [order.next_tasks(4) for _ in range(3)]  # of a run that plays ahead
+  stages = []
+  for _ in range(8):
+    ordinals = [ordinal for ordinal, _ in ahead.pop(0)]
+    order.see({'rollout/success': 1.0, **order.metrics(ordinals)})
+    ahead.append(order.next_tasks(4))
+    stages.append(order.metrics(ordinals)['rollout/task_stage'])
+  assert stages == [0, 0, 0, 1, 1, 1, 2, 2]
+  # The first of a collection decides.
+  [(first, _), *_] = ahead[0]
+  assert order.metrics([first, 0, first + 1]) == {'rollout/task_stage': 0}
 
 
 def test_a_cursor_of_another_order_is_refused():

@@ -85,16 +85,19 @@ def test_a_round_leaves_its_line_and_both_kinds_of_episodes(
   run.record.open(run.session.stack, 3, 0, shown=())
   hooks = make_hooks(run)
   groups = [fakes.make_group(0.0, 1.0)]
-  hooks.record(0, {'policy/loss': 1.0}, [], [], 1)
+  hooks.record(0, {'policy/loss': 1.0}, [], [])
   for number in (1, 2):
-    hooks.record(number, {}, groups, kept(1.0), number + 1)
+    hooks.record(number, {}, groups, kept(1.0))
   lines = (directory / 'metrics.jsonl').read_text().splitlines()
   lines = [json.loads(line) for line in lines]
   assert [line['step'] for line in lines] == [0, 1, 2]
   assert ['rollout/return_mean' in line for line in lines] == [0, 1, 1]
-  # After the last round comes the evaluation of the mode itself.
+  for number in (0, 1):
+    with pytest.raises(Interrupted):
+      hooks.evaluate(number, number + 1)
+  hooks.evaluate(2, 3)  # after the last round the mode itself evaluates
   assert evaluated == [('before', 0, 1, 1), ('round_1', 1, 2, 2)]
-  # Both were stopped. A run that goes on plays what is missing.
+  # A run that goes on plays what is missing.
   run.record.restore(run.record.state() | {'evals': {'before': {}}})
   with pytest.raises(Interrupted):
     hooks.evaluate(1, 2)

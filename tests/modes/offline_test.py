@@ -3,10 +3,11 @@
 import json
 import math
 
+import numpy as np
 import pytest
 
 from agentrl import config as config_lib
-from agentrl.algos import sft
+from agentrl.algos import agentevol, sft
 from agentrl.modes import offline
 from agentrl.runtime.event_loop import Interrupted
 from agentrl.training import supervised
@@ -28,8 +29,8 @@ def read(**fields):
 BATCH = supervised.as_batch([fakes.make_episode()] * 4)
 
 
-def make_learner(run):
-  return offline.make_learner(run, tiny.init_params(), 4, sft.loss)
+def make_learner(run, loss=sft.loss):
+  return offline.make_learner(run, tiny.init_params(), 4, loss)
 
 
 def learn(run, learner, batch=BATCH, **options):
@@ -85,6 +86,21 @@ def test_learning_writes_saves_and_sums_up(make_run):
       6,
   )
   assert summary['tokens'] == 3 * 4 * len(fakes.make_episode().tokens)
+
+
+def test_the_rate_is_that_of_the_updates_that_were_applied(make_run):
+  weights = BATCH.completion_mask.astype(np.float32)
+  weights[1] = np.nan  # its update is skipped
+  fields = {'algo.epochs': 2, 'algo.minibatch_size': 1, 'algo.warmup': 0.9}
+  run = make_run(read(**fields))
+  learner = make_learner(run, agentevol.loss)
+  learn(run, learner, BATCH.replace(advantages=weights))
+  applied = 0
+  for line in lines(run):
+    rate = float(learner.learning_rate(applied))
+    assert line['train/lr'] == pytest.approx(rate)
+    applied += not line['train/skipped']
+  assert applied == 6 and rate > lines(run)[0]['train/lr']
 
 
 def test_a_stopped_run_is_saved_and_goes_on(make_run):

@@ -1,6 +1,10 @@
 """Tests for mode='train': its hooks of the loop; runs are in tests.e2e."""
 
+import contextlib
+import dataclasses
 import json
+import math
+import pickle
 import types
 from collections import Counter
 
@@ -8,18 +12,22 @@ import numpy as np
 import pytest
 import rich.console
 
-from agentrl import config as config_lib
+from agentrl import config as config_lib, schedules
 from agentrl.data import episodes as episodes_lib
-from agentrl.errors import ConfigError
-from agentrl.modes import learning, train
+from agentrl.data.tasks import TaskIterator
+from agentrl.errors import ConfigError, EngineError
+from agentrl.modes import learning, supplies, train
+from agentrl.parallel import distributed, ranks
 from agentrl.rollout import collector as collector_lib
-from agentrl.rollout.sources import Share
+from agentrl.rollout.collector import Job
+from agentrl.rollout.options import Limits
+from agentrl.rollout.sources import Share, Source, Sources
 from agentrl.runtime import workdir as workdir_lib
 from agentrl.runtime.event_loop import Interrupted
 from agentrl.training import rl, watch
 from agentrl.training.rl import LoopState
 from configs import quickstart
-from tests import tiny
+from tests import fakes, tiny
 
 pytestmark = pytest.mark.usefixtures('quick_compilation')
 
@@ -118,6 +126,74 @@ def test_members_of_a_mixture_play_their_shares_under_seeds_of_their_own(
   assert first['seed'] == run.session.seed('train', 3, 'a') != second['seed']
 
 
+def test_each_process_has_its_part_scored_by_the_teacher(make_run, monkeypatch):
+  step, hooks = made(0), make_hooks(make_run(read()))
+  episodes = [episode for group in step.groups for episode in group.episodes]
+  width = step.batch.tokens.shape[1]
+  place = {id(episode): i for i, episode in enumerate(episodes)}
+  asked = []
+
+  async def score(own, width):
+    asked.append(len(own))
+    rows = [place[id(episode)] for episode in own]
+    return np.repeat(np.float32(rows)[:, None], width, axis=1)
+
+  hooks = dataclasses.replace(hooks, teacher=types.SimpleNamespace(score=score))
+  monkeypatch.setattr(ranks, 'own', lambda items: items[::2])
+
+  def share(message):
+    [rows], _ = pickle.loads(message)
+    return [message, pickle.dumps(([rows + 1], None))]  # of the next episodes
+
+  monkeypatch.setattr(distributed, 'share', share)
+  taught = hooks.teach(step.batch, step.groups).teacher_logprobs
+  assert asked == [len(episodes) / 2] and taught.shape == (len(episodes), width)
+  np.testing.assert_array_equal(taught[:, 0], range(len(episodes)))
+
+  # Where one fails, all do: no collective of the next step meets this one.
+  down = pickle.dumps(([], EngineError('the other teacher')))
+  monkeypatch.setattr(distributed, 'share', lambda message: [message, down])
+  with pytest.raises(EngineError, match='the other teacher'):
+    hooks.teach(step.batch, step.groups)
+
+
+def test_a_replay_has_no_deadline_and_no_failure_to_repeat(make_run, tmp_path):
+  record = tmp_path / 'record'
+  failed = dict(stop_reason='env_error', error='down')
+  group = [
+      fakes.make_episode(episode_id=f'train-0-0-{i}', **fields)
+      for i, fields in enumerate(({}, failed))
+  ]
+  episodes_lib.write(episodes_lib.step_path(record, 'train', 0), group)
+  played = []
+
+  @dataclasses.dataclass(frozen=True)
+  class Replaying:
+    limits: Limits = Limits(deadline_s=5.0, concurrency=1)
+    member: str = ''
+
+    def job(self, tasks, group_size, policy, *, seed, **how):
+      async def play(assignment):
+        played.append((assignment.replica, self.limits.deadline_s))
+        return group[assignment.replica]
+
+      return Job(self, tasks, group_size, play, seed)
+
+  config = read(**{
+      'num_steps': 1,
+      'rollout.recorded': str(record),
+      'rollout.resample': True,
+      'rollout.group_size': 2,
+      'sampler.deterministic': True,
+  })
+  run = make_run(config, collector=Replaying())
+  source = Source(TaskIterator([0], seed=0), schedules.fixed(3))
+  supply = supplies.make(run, Sources([source], 1), None, 1)
+  _, collection = supply.collect(0, None, {}, 1)
+  assert [list(x.episodes) for x in collection.groups] == [group]
+  assert played == [(0, math.inf)]
+
+
 def test_a_step_leaves_its_line_its_episodes_and_what_was_learnt(make_run):
   run = make_run(read())
   run.record.open(run.session.stack, 6, 0, shown=())
@@ -154,14 +230,13 @@ def test_evaluations_come_between_steps_and_not_after_the_last(
   def evaluate(run, arena, serving, *inputs, checkpoint, panel):
     evaluated.append((*inputs, panel))
     assert checkpoint == inputs[1]
-    raise Interrupted  # the loop saves the step, and stops by itself
 
   monkeypatch.setattr(learning, 'evaluate', evaluate)
   every = {'num_tasks': 4, 'every': 2}
   fields = {'eval.every': 3, 'eval.small': every}
   hooks = make_hooks(make_run(read(**fields)))
   for step in range(6):
-    assert not hooks.record(made(step))
+    assert not hooks.evaluate(step + 1, step + 2)
   # Name, step, policy version and panel.
   assert evaluated == [
       ('step_2', 2, 3, 'eval_small'),
@@ -191,7 +266,10 @@ def test_a_step_that_is_evaluated_best_is_worth_a_checkpoint(
   hooks, state = make_hooks(run), tiny.new_state()
   saved = []
   for step in range(5):
-    if hooks.record(made(step)):
+    hooks.record(made(step))
+    with contextlib.suppress(Interrupted):
+      if not hooks.evaluate(step + 1, step + 2):
+        continue
       loop = LoopState(step + 1, step + 2, {}, [], {})
       hooks.save(state, loop)
       saved.append(step + 1)
@@ -238,5 +316,6 @@ def test_a_run_ends_with_the_step_that_has_sampled_enough(
   for step in range(3):
     assert not hooks.stopped() and not hooks.done(step)
     hooks.record(made(step, **{'rollout/completion_tokens': 10.0}))
+    hooks.evaluate(step + 1, step + 2)
   assert hooks.stopped() and hooks.done(3)
   assert evaluated == ['step_1', 'step_2']  # and the last as `after`

@@ -1,6 +1,7 @@
 """Tests for agentrl.rollout.recorded."""
 
 import asyncio
+import functools
 
 import pytest
 
@@ -12,7 +13,7 @@ from agentrl.rollout import recorded, seeds
 from agentrl.rollout.recorded import PacedPolicy, Recorded, Resampled
 from agentrl.rollout.sources import Source, Sources
 from agentrl.runtime.event_loop import EventLoop
-from agentrl.types import Completion
+from agentrl.types import Completion, Group
 from tests import fakes
 
 
@@ -115,24 +116,24 @@ class Policy:
 def playing(record, paced):
   """Plays the episodes of a record by the policy, turn after turn."""
 
-  async def play(admission, ended):
+  async def play(admission, replay):
     group = next(g for g in record if g.ordinal == admission.ordinal)
 
     async def one(old):
-      try:
-        for turn in range(len(old.turns)):
-          await paced.generate(
-              [1] * (turn + 1),
-              max_new_tokens=2,
-              seed=seeds.derive_seed(old.seed, turn),
-              routing_key=old.episode_id,
-          )
-        return old
-      finally:
-        await ended()
+      for turn in range(len(old.turns)):
+        await paced.generate(
+            [1] * (turn + 1),
+            max_new_tokens=2,
+            seed=seeds.derive_seed(old.seed, turn),
+            routing_key=old.episode_id,
+        )
+      return old
 
-    await asyncio.gather(*map(one, group.episodes))
-    return group
+    played = await asyncio.gather(*(
+        replay(index, functools.partial(one, old))
+        for index, old in enumerate(group.episodes)
+    ))
+    return Group(group.task_id, group.ordinal, tuple(played))
 
   return play
 
@@ -175,6 +176,50 @@ def test_a_turn_beyond_the_record_ends_the_run_by_name(tmp_path):
     with pytest.raises(DataError, match='no further turn of .train-0-0-0.'):
       supply.collect(0, None, {}, 1)
     supply.close()
+
+
+def test_an_episode_that_failed_is_taken_from_the_record(tmp_path):
+  failed = episode('train-0-0-0', 1, stop_reason='env_error', error='down')
+  write(tmp_path, 0, failed, episode('train-0-0-1', 1, 1))
+  write(tmp_path, 1, episode('train-1-1-0', 1))
+  # In the replay nothing is down: the policy would act once more.
+  longer = episode('train-0-0-0', 1, 1)
+  record = [
+      Group(0, 0, (longer, episode('train-0-0-1', 1, 1))),
+      *recorded.groups_of(tmp_path, 1),
+  ]
+  policy = Policy()
+  paced = policy.paced = PacedPolicy(policy, 1)
+  with EventLoop() as loop:
+    supply = resampled(tmp_path, loop, playing(record, paced), paced)
+    _, collection = supply.collect(0, None, {}, 1)
+    assert collection.groups == recorded.groups_of(tmp_path, 0)
+    assert 'train-0-0-0' not in [name for name, *_ in policy.seen]
+    supply.close()
+
+
+def test_a_resume_needs_the_weights_of_groups_that_were_begun(tmp_path):
+  down = dict(stop_reason='env_error', error='down')
+  write(tmp_path, 0, episode('train-0-0-0', 1))
+  write(
+      tmp_path, 1, episode('train-1-1-0', 2), episode('train-1-1-1', 1, **down)
+  )
+  write(tmp_path, 2, episode('train-2-2-0', 2, 3))
+  record = [recorded.groups_of(tmp_path, step)[0] for step in range(3)]
+
+  def resume(loop, step, version):
+    policy = Policy()
+    paced = policy.paced = PacedPolicy(policy, version)
+    supply = resampled(tmp_path, loop, playing(record, paced), paced, steps=3)
+    try:
+      return supply.collect(step, None, {}, version)[1].groups
+    finally:
+      supply.close()
+
+  with EventLoop() as loop:
+    assert resume(loop, 1, 2) == [record[1]]  # all of it was sampled by 2
+    with pytest.raises(DataError, match='by weights 2, .* a new workdir'):
+      resume(loop, 2, 3)
 
 
 def test_an_episode_that_is_another_one_is_refused(tmp_path):

@@ -28,13 +28,14 @@ NOTING = Horizon(
 )
 
 
-def make(weights, total, schedule=NOTING, tasks=5):
+def make(weights, total, schedule=NOTING, tasks=5, **how):
   return Sources(
       [
           Source(TaskIterator(range(tasks), seed=i), schedule, name, weight)
           for i, (name, weight) in enumerate(weights.items())
       ],
       total,
+      **how,
   )
 
 
@@ -136,6 +137,80 @@ def test_a_schedule_sees_each_collection_of_its_own_source_once():
     before = [None, *(step / 10 for step in steps[:-1])]
     assert seen[name] == [list(x) for x in zip(steps, before, strict=True)]
   assert len(seen['b']) == 2 and len(seen['a']) == 6
+
+
+@pytest.mark.parametrize('trained', ['aabb', 'bbaa', 'abab', 'abba'])
+def test_ahead_a_schedule_sees_each_collection_once_whoever_is_drawn(trained):
+  # Two tasks a step, of each source one; members are not as fast.
+  budget = schedules.token_budget((1, 2), tokens=1e6)
+  sources = make({'a': 1, 'b': 1}, 2, budget, in_turns=False)
+  state, stats = sources.first_horizon(), {}
+  for step, name in enumerate(trained + trained):
+    state, turns = sources.horizons(state, step, stats, [step + 2] * (step < 6))
+    assert set(turns) == set('ab' if step < 6 else '')
+    own = {'rollout/episodes': 2.0, 'rollout/completion_tokens': 8.0}
+    metrics = own | {f'{name}/{key}': value for key, value in own.items()}
+    stats = sources.remember(stats, metrics)
+  state, _ = sources.horizons(state, 8, stats, [])
+  assert state == {'a': [0, 32.0], 'b': [0, 32.0]}
+
+
+def test_ahead_an_order_sees_what_was_trained_on():
+  class Order(TaskIterator):
+    seen = ()
+
+    def see(self, stats):
+      self.seen += (stats.get('rollout/success'),)
+
+  orders = {name: Order(range(5), seed=0) for name in 'ab'}
+  sources = Sources(
+      [Source(order, NOTING, name) for name, order in orders.items()],
+      1,
+      in_turns=False,
+  )
+  stats = {}
+  for step, name in enumerate('aab'):
+    sources.see(step, stats)
+    own = {'rollout/episodes': 2.0, 'rollout/success': step / 10}
+    stats = {f'{name}/{key}': value for key, value in own.items()}
+    stats = sources.remember({}, stats)
+  sources.see(3, stats)
+  assert orders['a'].seen == (None, 0.0, 0.1, None)
+  assert orders['b'].seen == (None, None, None, 0.2)
+
+
+@pytest.mark.parametrize('depth', [0, 1, 2, 3])
+@pytest.mark.parametrize('metric', ['success', 'cut_share_untied'])
+def test_a_gate_counts_collections_of_its_own_turns_alone(metric, depth):
+  # Only episodes of three turns succeed, or are cut.
+  gate = schedules.gated(
+      (3, 6, 9), f'rollout/{metric}', threshold=0.5, window=1
+  )
+  sources = make({'': 1}, 1, gate, in_turns=not depth)
+  state, stats, waiting, trained = sources.first_horizon(), {}, [], []
+  for step in range(12):
+    state, turns = sources.horizons(state, step, stats)
+    waiting += [turns['']] * (1 if step else depth + 1)
+    trained.append(waiting.pop(0))
+    played = {
+        'rollout/episodes': 2.0,
+        'rollout/horizon': float(trained[-1]),
+        'rollout/horizon_mean': float(trained[-1]),
+        f'rollout/{metric}': float(trained[-1] == 3),
+    }
+    stats = sources.remember(stats, played)
+  assert trained == [3] * (depth + 1) + [6] * (11 - depth)
+
+
+def test_a_gate_counts_no_collection_of_several_turns():
+  gate = schedules.gated((3, 6), 'rollout/success', threshold=2.0, window=1)
+  sources = make({'': 1}, 1, gate)
+  stats = {'rollout/success': 1.0, 'rollout/episodes': 2.0}
+  for horizons, seen in [((6, 4.5), []), ((6, 6), [1.0]), ((), [1.0])]:
+    names = ('rollout/horizon', 'rollout/horizon_mean')
+    of_turns = dict(zip(names, horizons, strict=False))
+    state, _ = sources.horizons([1, []], 5, stats | of_turns)
+    assert state == [1, seen]
 
 
 def test_metrics_of_each_source_stand_beside_those_of_all():

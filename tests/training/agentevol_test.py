@@ -6,6 +6,7 @@ import json
 import pytest
 
 from agentrl.data.tasks import TaskIterator
+from agentrl.errors import EngineError
 from agentrl.training import agentevol
 from agentrl.training.agentevol import LoopState
 from tests import fakes
@@ -17,12 +18,13 @@ class World(agentevol.Hooks):
   It solves a task with a return that grows with it.
   """
 
-  def __init__(self, *, stop_in=None):
+  def __init__(self, *, stop_in=None, fails=None):
     self.tasks = TaskIterator(range(6), seed=0)
     self.params = None
     self.log = []
     self.saved = None
     self._stop_in = stop_in  # a round
+    self._fails = fails  # name of a call, in round 1
 
   def explore(self, number, tasks, *, policy_version):
     self.log.append(('explore', number, policy_version, tasks))
@@ -42,13 +44,22 @@ class World(agentevol.Hooks):
     return 3 + len(kept), {'policy/loss': 0.5}
 
   def push(self, params, version):
+    self._fail('push', version - 1)
     self.params = params
     self.log.append(('push', params, version))
 
-  def record(self, number, values, groups, kept, version):
+  def record(self, number, values, groups, kept):
     json.dumps(values)
-    self.log.append(('record', number, len(groups), len(kept), version))
+    self.log.append(('record', number, len(groups), len(kept)))
     self.values, self.kept = values, kept
+
+  def evaluate(self, number, version):
+    self._fail('evaluate', number)
+    self.log.append(('evaluate', number, version))
+
+  def _fail(self, name, number):
+    if (name, number) == (self._fails, 1):
+      raise EngineError(f'{name} failed')
 
   def save(self, params, loop):
     self.saved = json.dumps(dataclasses.asdict(loop)), params, self.kept
@@ -69,11 +80,11 @@ def test_round_zero_learns_and_later_ones_explore_first():
   world = World()
   loop = world.train(rounds=1)
   assert [entry[0] for entry in world.log] == [
-      *('learn', 'push', 'record'),
-      *('explore', 'learn', 'push', 'record'),
+      *('learn', 'record', 'push', 'evaluate'),
+      *('explore', 'learn', 'record', 'push', 'evaluate'),
   ]
   assert world.log[0] == ('learn', 0, [])
-  assert world.log[3][1:3] == (1, 1)  # the policy of round 0 is version 1
+  assert world.log[4][1:3] == (1, 1)  # the policy of round 0 is version 1
   assert (loop.step, loop.policy_version) == (2, 2)
 
 
@@ -106,6 +117,23 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_happened(stop_in):
     again.tasks.restore(loop.tasks)
   assert again.train(loop, kept) == expected
   assert again.log == whole.log[-len(again.log) :]
+  assert again.saved == whole.saved
+
+
+@pytest.mark.parametrize('call', ['push', 'evaluate'])
+def test_a_round_is_saved_though_the_sampler_fails_after_it(call):
+  whole, world = World(), World(fails=call)
+  expected = whole.train()
+  with pytest.raises(EngineError, match=f'{call} failed'):
+    world.train()
+  assert world.log[-1][0] == {'push': 'record', 'evaluate': 'push'}[call]
+
+  again = World()
+  text, again.params, kept = world.saved
+  loop = LoopState(**json.loads(text))
+  assert loop.step == 2
+  again.tasks.restore(loop.tasks)
+  assert again.train(loop, kept) == expected
   assert again.saved == whole.saved
 
 

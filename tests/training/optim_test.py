@@ -112,7 +112,8 @@ def test_a_critic_has_a_rate_a_clip_and_moments_of_its_own():
       dict(lr=0.01, grad_clip=1e-4, eps=1.0),
   ]
   tx = optim.with_critic(*(optim.make_optimizer(**s) for s in both))
-  updates, _ = jax.jit(tx.update)(grads, tx.init(params), params)
+  updates, state = jax.jit(tx.update)(grads, tx.init(params), params)
+  assert optim.updates(tx.init(params)) == 0 and optim.updates(state) == 1
   for name, settings in zip(('policy', 'critic'), both, strict=True):
     alone = one_update(getattr(grads, name), getattr(params, name), **settings)
     found = getattr(updates, name)

@@ -153,6 +153,10 @@ class Run(rl.Hooks):
     self.lines[rl_step.step] = rl_step.metrics
     self.batches.append(rl_step.batch)
 
+  def evaluate(self, step, version):
+    del version
+    self._called('evaluate', step)
+
   def held_out(self, step):
     return self.evaluations.get(step, {})
 
@@ -201,6 +205,7 @@ def test_calls_come_in_order_with_the_horizon_and_the_version_of_each_step():
         ('collect', step, (1, 1, 2, 2, 3, 3)[step], step + 1),
         ('push', step),
         ('record', step),
+        ('evaluate', step + 1),
     ]
     if step % 2:
       expected.append(('save', step + 1))
@@ -260,6 +265,9 @@ def test_a_killed_run_that_is_resumed_equals_an_uninterrupted_one(
         # The update of step 2 is made: it is not lost with its push.
         ('push', 2, 3),
         ('push', 3, 4),
+        # Nor with its evaluation.
+        ('evaluate', 3, 3),
+        ('evaluate', 4, 4),
         # A step without its line would be missing: back to the checkpoint.
         ('record', 2, 2),
         ('record', 3, 2),
@@ -272,6 +280,16 @@ def test_whatever_ends_the_run_a_resume_repeats_it(name, step, saved):
   assert max(run.disk) == saved
   again = Run(disk=run.disk, lines=run.lines)
   assert_same_run(again.go(), uninterrupted())
+
+
+def test_what_was_not_pushed_is_not_evaluated():
+  down = EngineError('one of two servers')
+  run = Run(fails={('push', 2): down}, evaluations={3: {'eval/success': 1.0}})
+  with pytest.raises(EngineError, match='one of two'):
+    run.go()
+  # Recorded and saved, and its figures are left to the resume.
+  assert run.calls[-3:] == [('push', 2), ('record', 2), ('save', 3)]
+  assert 'eval/success' not in json.loads(run.disk[3][1])['stats']
 
 
 @pytest.mark.parametrize('killed_at', [None, 2, 3, 4, 5])
@@ -334,6 +352,8 @@ def test_a_gradient_that_is_not_finite_changes_nothing_and_is_counted():
       (after_one.params, after_one.opt_state),
       (after_two.params, after_two.opt_state),
   )
+  # The next update is the second that is applied, and has its rate.
+  assert [run.lines[step]['train/lr'] for step in range(3)] == [1, 0.5, 0.5]
   counts = [
       [run.lines[step][f'train/{name}'] for step in range(3)]
       for name in ('skipped', 'skips_in_row', 'updates')
