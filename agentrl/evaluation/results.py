@@ -15,6 +15,7 @@ import msgspec
 
 from agentrl import files
 from agentrl.errors import DataError
+from agentrl.evaluation.stats import intervals
 from agentrl.evaluation.stats.intervals import Interval
 
 FILE = 'evaluation.json'
@@ -121,19 +122,15 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
         ),
     )
 
-  def clusters_of(self, indexes: Sequence[int]) -> list[str] | None:
-    """The template of each of some tasks; None: each task is a cluster.
-
-    Tasks of a single template are clusters, too: figures of them speak of that
-    one.
+  def clusters_of(self, indexes: Sequence[int]) -> Sequence[str] | None:
+    """The cluster of each of some tasks, see `intervals.clusters_of`.
 
     Args:
       indexes: of the tasks, in `task_ids`.
     """
     if self.clusters is None:
       return None
-    clusters = [self.clusters[i] for i in indexes]
-    return None if len(set(clusters)) == 1 else clusters
+    return intervals.clusters_of([self.clusters[i] for i in indexes])
 
 
 class Attempt(

@@ -13,6 +13,7 @@ from agentrl import envs
 from agentrl.envs.client import EnvClient
 from agentrl.envs.spec import EnvSpec
 from agentrl.errors import ConfigError, EnvError
+from agentrl.evaluation.workdirs import run_config
 from agentrl.rollout.env_server import EnvServer
 
 _MOST = 4  # servers at a time
@@ -84,24 +85,20 @@ class EnvServers:
 
     Args:
       env: its name, as episodes have it.
-      config: of the run; {} or one of another environment: the defaults.
+      config: of the run, by `run_config.config`; {} or one of another
+        environment: the defaults.
 
     Raises:
       ConfigError: it is not one that may be started, or not under these.
+      DataError: the run has it under several.
     """
     if env not in self.specs:
       raise ConfigError(
           f'{env} is no environment of agentrl; one of your own is named by'
           ' config.view.environments=("module:NAME",).'
       )
-    section = config.get('env')
-    options: Any = {}
-    if isinstance(section, dict):
-      if section.get('name') in (env, self._names[env]):
-        options = section.get('options')
-    return safe_options(
-        self.specs[env], options if isinstance(options, dict) else {}
-    )
+    options = run_config.env_options(config, (env, self._names[env]))
+    return safe_options(self.specs[env], options)
 
   @property
   def pids(self) -> list[int]:

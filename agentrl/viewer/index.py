@@ -38,7 +38,7 @@ from agentrl.viewer import readers, scan
 from agentrl.viewer.scan import Job, Piece
 
 _NAME = '.agentrl-viewer.sqlite'
-_VERSION = 6  # of the schema: an index of another is made again
+_VERSION = 7  # of the schema and its values: an index of another is made again
 # Columns whose values `kinds` counts.
 COUNTED = ('env', 'subtask', 'split', 'stop_reason')
 # Episodes that the infrastructure did not fail, as `Episode.valid` says; a query
@@ -391,15 +391,15 @@ def _place_for(root: pathlib.Path) -> pathlib.Path:
 
 def _subtasks(run: pathlib.Path) -> Callable[[str, int], str]:
   """The kind of a task, by environment and id, under the run's options."""
-  section = run_config.known(run_config.config, run).get('env') or {}
+  config = run_config.known(run_config.config, run)
 
   @functools.cache
   def kinds(env: str) -> Callable[[int], str]:
-    own = section.get('name') == env
     try:
-      options = section.get('options', {}) if own else {}
+      options = run_config.env_options(config, (env,))
       return functools.cache(envs.get(env).subtasks(**options))
-    except AgentrlError:  # not known here: an environment of somebody's own
+    except AgentrlError:
+      # An environment of somebody's own, or one under several options.
       return lambda task: ''
 
   def of(env: str, task: int) -> str:

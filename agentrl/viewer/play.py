@@ -195,10 +195,11 @@ async def _play(request: web.Request) -> web.Response:
     runs = []
     for run, numbered in checkpoints.items():
       config = run_config.known(run_config.config, state.root / run)
+      env, *_ = run_config.env_sections(config) or [{}]
       runs.append({
           'run': run,
           'checkpoints': numbered,
-          'env': (config.get('env') or {}).get('name') or '',
+          'env': env.get('name') or '',
           'unheeded': _unheeded(config.get('agent')),
       })
     return runs

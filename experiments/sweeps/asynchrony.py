@@ -19,8 +19,7 @@ import pathlib
 import statistics
 from collections.abc import Sequence
 
-from scipy import stats
-
+from agentrl.evaluation.stats import training_seeds
 from experiments.sweeps import program, signs, tables
 from experiments.sweeps.results import Run
 
@@ -168,14 +167,11 @@ def _paired(
       for run in runs
       if run.config['seed'] in plain
   ]
-  if len(set(gains)) < 2:
-    return None
-  found = stats.ttest_1samp(gains, 0.0)
-  low, high = found.confidence_interval()
-  return [
-      f'{statistics.fmean(gains):+.3f}',
-      f'[{low:+.3f}, {high:+.3f}]',
-      f'{found.pvalue:.2f}',
+  found = training_seeds.paired_gain(gains)
+  return found and [
+      f'{found.mean:+.3f}',
+      f'[{found.low:+.3f}, {found.high:+.3f}]',
+      f'{found.p_value:.2f}',
   ]
 
 

@@ -4,10 +4,9 @@ The unit is the run. Runs of one seed share their warm start, so differences are
 paired by seed; p is Student's t-test of these differences.
 """
 
+import math
 import statistics
 from collections.abc import Iterator, Sequence
-
-from scipy import stats
 
 from agentrl.evaluation.chance.level import NAMES
 from agentrl.evaluation.compare import comparison
@@ -118,9 +117,9 @@ def _arm_row(name: str, members: dict[int, Run]) -> list[str]:
   if len(set(scores)) > 1:
     found = training_seeds.over_seeds({'': scores}, seed=0)
     cells = [
-        f'[{found.mean_low:.3f}, {found.mean_high:.3f}]',
+        _ends(found.mean_low, found.mean_high),
         f'{found.interquartile_mean:.3f}',
-        f'[{found.low:.3f}, {found.high:.3f}]',
+        _ends(found.low, found.high),
     ]
   fell = sum(signs.fall(run.metrics) is not None for run in runs)
   mean = lambda value: statistics.fmean(map(value, runs))
@@ -136,6 +135,11 @@ def _arm_row(name: str, members: dict[int, Run]) -> list[str]:
   ]
 
 
+def _ends(low: float, high: float) -> str:
+  """An interval; empty where it is not known."""
+  return f'[{low:.3f}, {high:.3f}]' if math.isfinite(low) else ''
+
+
 def _test_rows(
     arms: dict[str, dict[int, Run]],
 ) -> list[list[str]]:
@@ -143,20 +147,20 @@ def _test_rows(
   for name, members in arms.items():
     others = arms.get(baseline(name), {})
     seeds = sorted(members.keys() & others.keys())
-    if name == baseline(name) or len(seeds) < 2:
+    if name == baseline(name):
       continue
     pairs = [(members[seed], others[seed]) for seed in seeds]
-    differences = [a.after['mean'] - b.after['mean'] for a, b in pairs]
-    if len(set(differences)) == 1:
+    found = training_seeds.paired_gain(
+        [a.after['mean'] - b.after['mean'] for a, b in pairs]
+    )
+    if found is None:
       continue
-    found = stats.ttest_1samp(differences, 0.0)
-    low, high = found.confidence_interval()
     row = [
         name,
         str(len(pairs)),
-        f'{statistics.fmean(differences):+.3f}',
-        f'[{low:+.3f}, {high:+.3f}]',
-        comparison.p_words(float(found.pvalue)),
+        f'{found.mean:+.3f}',
+        f'[{found.low:+.3f}, {found.high:+.3f}]',
+        comparison.p_words(found.p_value),
         '',
         _at_equal_time(pairs),
         *(
@@ -165,7 +169,7 @@ def _test_rows(
         ),
     ]
     rows.append(row)
-    tested.append(float(found.pvalue))
+    tested.append(found.p_value)
   for row, p in zip(
       rows, comparison.holm(tested) if tested else [], strict=True
   ):

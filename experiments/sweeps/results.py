@@ -108,16 +108,20 @@ class Arm:
 
   @property
   def clusters(self) -> dict[Any, Hashable] | None:
-    """The template of each task that was evaluated, as `EnvSpec.clusters` says.
+    """The cluster of each task that was evaluated; None: each task is one.
 
-    None where each task counts.
+    See `EnvSpec.clusters` and `intervals.clusters_of`.
     """
     config = self.runs[0].config
     if 'env' not in config:
       return None
     env = config['env']
     template = envs.get(env['name']).clusters(**env.get('options', {}))
-    return template and {task: template(task) for task, _ in self.values()}
+    if template is None:
+      return None
+    tasks = list(dict.fromkeys(task for task, _ in self.values()))
+    clusters = intervals.clusters_of(list(map(template, tasks)))
+    return clusters and dict(zip(tasks, clusters, strict=True))
 
   def interval(self, values: Values, measure: str) -> Interval | None:
     """Interval of a mean over its tasks, or their templates; None of nothing."""

@@ -239,9 +239,9 @@ def _difference_over_seeds(
 ) -> str:
   if min(len(scores), len(first)) < 2:
     return ''
-  if len({*scores, *first}) == 1:
-    return 'all equal'
   found = training_seeds.seed_difference({'': scores}, {'': first}, seed=0)
+  if not np.isfinite(found.mean_low):
+    return 'all equal'  # within each arm, which is no certainty
   return _ends(found.mean_low, found.mean_high, _SIGNED)
 
 

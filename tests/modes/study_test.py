@@ -209,25 +209,29 @@ def test_an_empty_folder_is_a_page_too(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ('p', 'holm', 'seed_low', 'shown'),
+    ('p', 'holm', 'seeds', 'seed_low', 'difference', 'shown'),
     [
-        (0.01, 0.03, 0.02, True),
-        (0.01, 0.06, 0.02, False),
-        (0.01, 0.03, -0.02, False),
-        (0.01, 0.03, None, True),  # of one run each
-        (0.01, None, None, True),  # the only pair
-        (0.2, None, None, False),
-        (None, None, None, False),  # nothing valid
+        (0.01, 0.03, 5, 0.02, 0.1, True),
+        (0.01, 0.06, 5, 0.02, 0.1, False),
+        (0.01, 0.03, 5, -0.02, 0.1, False),
+        (0.01, 0.03, 5, None, 0.1, False),  # of equal runs
+        (0.01, 0.03, None, None, 0.1, True),  # of one run each
+        (0.01, 0.03, None, None, -0.1, False),  # behind on the tasks of both
+        (0.01, None, None, None, 0.1, True),  # the only pair
+        (0.2, None, None, None, 0.1, False),
+        (None, None, None, None, None, False),  # nothing valid
     ],
 )
-def test_a_difference_is_shown_by_tasks_and_seeds(p, holm, seed_low, shown):
+def test_a_difference_is_shown_by_tasks_and_seeds(
+    p, holm, seeds, seed_low, difference, shown
+):
   row = {
       'env': 'babyai',
       'a': 'first',
       'b': 'second',
       'success_a': 0.6,
       'success_b': 0.5,
-      'difference': 0.1,
+      'difference': difference,
       'low': 0.02,
       'high': 0.18,
       'tasks': 50,
@@ -236,7 +240,7 @@ def test_a_difference_is_shown_by_tasks_and_seeds(p, holm, seed_low, shown):
       'test': None if p is None else 'permutation',
       'p_value': p,
       'p_holm': holm,
-      'seeds': None if seed_low is None else 5,
+      'seeds': seeds,
       'seed_low': seed_low,
       'seed_high': None if seed_low is None else 0.2,
   }
@@ -244,3 +248,5 @@ def test_a_difference_is_shown_by_tasks_and_seeds(p, holm, seed_low, shown):
   text = page.html(empty._replace(matrix=[row]), title='T', command='C')
   assert ('The difference is shown.' in text) == shown
   assert ('not shown' in text) == (not shown)
+  unknown = seeds is not None and seed_low is None
+  assert ('not known, since runs are equal' in text) == unknown

@@ -86,6 +86,34 @@ def test_what_names_files_or_services_is_not_played(env, options, said):
     )
 
 
+@pytest.mark.parametrize(
+    'config',
+    [
+        {
+            'env': {'name': 'babyai', 'options': {'style': 'compact'}},
+            'mixture': {
+                'a': {'env': {'name': 'textcraft', 'options': {'distractors': 2}}},
+                'b': {},
+            },
+        },
+        {
+            'env': {
+                'name': 'babyai;textcraft',
+                'options': {
+                    'babyai': {'style': 'compact'},
+                    'textcraft': {'distractors': 2},
+                },
+            }
+        },
+    ],
+)  # fmt: skip
+def test_each_environment_of_a_run_has_its_own_options(config):
+  servers = env_servers.EnvServers()
+  assert servers.options('textcraft', config) == {'distractors': 2}
+  assert servers.options('babyai', config) == {'style': 'compact'}
+  assert servers.options('searchqa', config) == {}
+
+
 def test_programs_and_unknown_names_in_options_are_left_out():
   options = {'chromium': '/tmp/evil', 'style': 'compact', 'surprise': 1}
   spec = envs.get('miniwob')

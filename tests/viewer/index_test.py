@@ -97,6 +97,29 @@ def test_an_episode_has_what_its_line_says(tmp_path, opened):
   assert {name: row[name] for name in expected} == expected
 
 
+def test_a_kind_follows_the_options_of_the_member(tmp_path, opened):
+  runs.write(tmp_path, env='textcraft')
+  config = tmp_path / 'run' / 'config.json'
+  config.write_text(
+      json.dumps({
+          'env': {'name': 'textcraft', 'options': {}},
+          'mixture': {
+              'a': {},
+              'b': {
+                  'env': {
+                      'name': 'babyai',
+                      'options': {'levels': ['GoToRedBall']},
+                  }
+              },
+          },
+      })
+  )
+  index = opened(tmp_path)
+  assert index.refresh()
+  rows = index.query('SELECT DISTINCT subtask FROM episodes')
+  assert [row[0] for row in rows] == ['GoToRedBall']
+
+
 @pytest.mark.parametrize(
     'file, place',
     [

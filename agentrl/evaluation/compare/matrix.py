@@ -91,16 +91,15 @@ def _standing(side: Side, env: str) -> Standing:
   samples: dict[int, list[float]] = {task: [] for task in panel.task_ids}
   for (task, _), value in pairing.values_of(side, env, SUCCESS).items():
     if value is not None:
-      samples.setdefault(task, []).append(value)
+      samples[task].append(value)
   played = sum(map(bool, samples.values()))
   scores = [pairing.score(run, env, SUCCESS) for run in side.runs]
   over = training_seeds.mean_intervals(np.array(scores, np.float64))
   found = None
   if played:
-    templates = dict(zip(panel.task_ids, panel.clusters or (), strict=False))
     found = intervals.mean_interval(
         list(samples.values()),
-        clusters=[templates.get(task, task) for task in samples],
+        clusters=panel.clusters_of(range(len(samples))),
         bounds=(0.0, 1.0),
     )
   return Standing(
@@ -253,11 +252,11 @@ def _turned_seeds(row: SeedRow) -> SeedRow:
       a=row.b,
       b=row.a,
       interquartile_mean=-row.interquartile_mean,
-      low=-row.high,
-      high=-row.low,
+      low=_minus(row.high),
+      high=_minus(row.low),
       mean=-row.mean,
-      mean_low=-row.mean_high,
-      mean_high=-row.mean_low,
+      mean_low=_minus(row.mean_high),
+      mean_high=_minus(row.mean_low),
   )
 
 

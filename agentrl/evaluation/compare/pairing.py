@@ -7,7 +7,7 @@ the mean of their values.
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -143,22 +143,17 @@ def compare_sides(
   """
   single = len(a.runs) == len(b.runs) == 1
   for env, panel in panels.items():
-    clusters = None
-    if panel.clusters is not None:
-      clusters = dict(zip(panel.task_ids, panel.clusters, strict=True))
-    parts = {ALL: set(panel.task_ids)}
-    if by_subtask:
-      parts |= _subtasks(panel)
+    parts = _parts(panel, by_subtask)
     for metric in metrics:
       first, second = values_of(a, env, metric), values_of(b, env, metric)
       reported = _any(first) and _any(second)
       if metric == 'progress' and not reported:
         continue
-      for subtask, tasks in parts.items():
+      for subtask, clusters in parts.items():
         row = PairedRow(
             env=env, subtask=subtask, a=a.label, b=b.label, metric=metric
         )
-        within = lambda values, tasks=tasks: {
+        within = lambda values, tasks=clusters: {
             key: value for key, value in values.items() if key[0] in tasks
         }
         yield _fill(
@@ -261,12 +256,20 @@ def _any(values: Values) -> bool:
   return any(value is not None for value in values.values())
 
 
-def _subtasks(panel: Panel) -> dict[str, set[int]]:
-  """Tasks by kind, where there is more than one kind."""
-  tasks: defaultdict[str, set[int]] = defaultdict(set)
-  for task, subtask in zip(panel.task_ids, panel.subtasks, strict=True):
-    tasks[subtask].add(task)
-  return dict(sorted(tasks.items())) if len(tasks) > 1 else {}
+def _parts(panel: Panel, by_subtask: bool) -> dict[str, dict[int, Hashable]]:
+  """The cluster of each task: of all tasks, then of each kind of several."""
+  indexes: dict[str, list[int]] = {ALL: list(range(len(panel.task_ids)))}
+  if by_subtask and len(set(panel.subtasks)) > 1:
+    for subtask in sorted(set(panel.subtasks)):
+      indexes[subtask] = [
+          i for i, kind in enumerate(panel.subtasks) if kind == subtask
+      ]
+  parts = {}
+  for name, own in indexes.items():
+    tasks = [panel.task_ids[i] for i in own]
+    clusters = panel.clusters_of(own) or tasks
+    parts[name] = dict(zip(tasks, clusters, strict=True))
+  return parts
 
 
 def _fill(
@@ -274,7 +277,7 @@ def _fill(
     first: Values[int],
     second: Values[int],
     *,
-    clusters: Mapping[int, str] | None,
+    clusters: Mapping[int, Hashable],
     outcomes: bool,
     seed: int,
 ) -> PairedRow:

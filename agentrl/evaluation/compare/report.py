@@ -84,9 +84,9 @@ _SEED_COLUMNS = (
     ('algorithm', lambda row: 'a - b' if row.side == DIFFERENCE else row.side),
     ('runs', lambda row: str(row.seeds)),
     ('mean', lambda row: _number(row.mean, '+.3f')),
-    ('95% over seeds', lambda row: _interval(row.mean_low, row.mean_high)),
+    ('95% over seeds', lambda row: _over_seeds(row.mean_low, row.mean_high)),
     ('IQM', lambda row: _number(row.interquartile_mean, '+.3f')),
-    ('bootstrap over seeds', lambda row: _interval(row.low, row.high)),
+    ('bootstrap over seeds', lambda row: _over_seeds(row.low, row.high)),
 )
 
 Columns = Sequence[tuple[str, Any]]
@@ -330,3 +330,7 @@ def _interval(low: float | None, high: float | None) -> str:
   if low is None or high is None:
     return 'unbounded'
   return f'[{low:+.3f}, {high:+.3f}]'
+
+
+def _over_seeds(low: float | None, high: float | None) -> str:
+  return 'not known' if low is None else _interval(low, high)

@@ -8,7 +8,7 @@ it, and the interval is as wide as the spread of clusters asks for.
 import math
 import statistics
 from collections.abc import Hashable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from scipy import special
@@ -21,6 +21,8 @@ _Z = statistics.NormalDist().inv_cdf(1 - _TAIL)
 # tasks of a hundred succeed at times, intervals from the spread covered 0.87.
 # With ten in place of six they cover more than 0.97 where 0.95 is possible.
 _FEW = 6
+
+Template = TypeVar('Template', bound=Hashable)
 
 
 class Interval(NamedTuple):
@@ -45,6 +47,15 @@ class Ends(NamedTuple):
   low: np.ndarray
   high: np.ndarray
   conservative: np.ndarray
+
+
+def clusters_of(templates: Sequence[Template]) -> Sequence[Template] | None:
+  """The cluster of each task by its template; None: each task is a cluster.
+
+  Tasks of a single template are clusters, too: figures of them speak of that
+  one.
+  """
+  return templates if len(set(templates)) > 1 else None
 
 
 def mean_interval(

@@ -1,5 +1,6 @@
 """Rows about algorithms: intervals over training seeds, not over tasks."""
 
+import math
 from collections.abc import Sequence
 
 import msgspec
@@ -23,10 +24,11 @@ class SeedRow(msgspec.Struct, frozen=True, kw_only=True):
     side: label of the algorithm, or `DIFFERENCE`.
     scores: of each run by environment; empty for a difference.
     interquartile_mean: see `training_seeds.SeedInterval`.
-    low: of its 95% interval over training seeds.
+    low: of its 95% interval over training seeds; None: not known, as where
+      the runs of each side are equal.
     high: likewise.
     mean: over environments and runs.
-    mean_low: of its 95% interval over training seeds.
+    mean_low: of its 95% interval over training seeds; None: likewise.
     mean_high: likewise.
     seeds: runs of the side that has fewer.
     unit: what the intervals are about: other training runs.
@@ -39,11 +41,11 @@ class SeedRow(msgspec.Struct, frozen=True, kw_only=True):
   side: str
   scores: dict[str, tuple[float, ...]]
   interquartile_mean: float
-  low: float
-  high: float
+  low: float | None
+  high: float | None
   mean: float
-  mean_low: float
-  mean_high: float
+  mean_low: float | None
+  mean_high: float | None
   seeds: int
   unit: str = 'training seed'
   a: str = 'a'
@@ -120,6 +122,10 @@ def _row(
     scores: dict[str, tuple[float, ...]],
     interval: SeedInterval,
 ) -> SeedRow:
+  known = {
+      name: value if math.isfinite(value) else None
+      for name, value in interval._asdict().items()
+  }
   return SeedRow(
       env=env,
       metric=metric,
@@ -127,5 +133,5 @@ def _row(
       scores=scores,
       a=pair[0],
       b=pair[1],
-      **interval._asdict(),
+      **known,
   )

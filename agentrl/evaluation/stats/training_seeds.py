@@ -6,6 +6,7 @@ more than the panel does. Here the unit is the run: a score is what one run
 reached on the whole panel, and the spread is that between runs.
 """
 
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -26,6 +27,9 @@ class SeedInterval(NamedTuple):
   0.93. Below ten seeds trust the latter. Neither knows of what no seed has shown:
   where one run in ten collapses, t covered 0.67 with five and with ten seeds
   (experiments/2026-11-evaluation).
+
+  The ends of an interval without width are NaN, as where the runs of each side
+  are equal: that the spread was not seen makes nothing certain.
   """
 
   interquartile_mean: float
@@ -35,6 +39,15 @@ class SeedInterval(NamedTuple):
   mean_low: float
   mean_high: float
   seeds: int  # fewest of an environment
+
+
+class PairedGain(NamedTuple):
+  """Mean difference of runs that are paired by seed, with its 95% t interval."""
+
+  mean: float
+  low: float
+  high: float
+  p_value: float  # Student's test of no difference
 
 
 class MeanIntervals(NamedTuple):
@@ -70,6 +83,24 @@ def mean_intervals(scores: np.ndarray) -> MeanIntervals:
   )
   half = np.where(unknown, np.nan, half)
   return MeanIntervals(mean, mean - half, mean + half, seeds)
+
+
+def paired_gain(gains: Sequence[float]) -> PairedGain | None:
+  """The mean gain over seeds, with Student's interval and test.
+
+  Args:
+    gains: of each seed, one run's score minus that of the run it is paired with.
+
+  Returns:
+    None for fewer than two seeds, and where all gains are equal.
+  """
+  if not np.isfinite(mean_intervals(np.array(gains, np.float64)).low):
+    return None
+  found = stats.ttest_1samp(gains, 0.0)
+  low, high = found.confidence_interval()
+  return PairedGain(
+      statistics.fmean(gains), float(low), float(high), float(found.pvalue)
+  )
 
 
 def over_seeds(scores: Scores, *, seed: int) -> SeedInterval:
@@ -142,12 +173,21 @@ def _summarise(
   weight = sum(part**2 / df for part, df in zip(parts, degrees, strict=True))
   df = variance**2 / weight if variance else min(degrees)
   half = stats.t.ppf(_QUANTILES[1], df) * np.sqrt(variance)
+  low, high = _known(low, high)
+  mean_low, mean_high = _known(mean - half, mean + half)
   return SeedInterval(
       interquartile_mean=float(centre),
-      low=float(low),
-      high=float(high),
+      low=low,
+      high=high,
       mean=float(mean),
-      mean_low=float(mean - half),
-      mean_high=float(mean + half),
+      mean_low=mean_low,
+      mean_high=mean_high,
       seeds=min(degrees) + 1,
   )
+
+
+def _known(low: float, high: float) -> tuple[float, float]:
+  """The ends of an interval; NaN without a width, but for rounding."""
+  if high - low <= 1e-12 * max(1.0, abs(low)):
+    return np.nan, np.nan
+  return float(low), float(high)

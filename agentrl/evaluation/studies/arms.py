@@ -40,7 +40,8 @@ class Arm(NamedTuple):
 
   Attributes:
     name: the fields that tell it from the other arms, or its first run.
-    fields: its value of each field that was chosen, or that tells arms apart.
+    fields: its value of each field that was chosen, or that tells arms apart;
+      `{seed}` stands in a path that follows the seed.
     runs: names, in order.
   """
 
@@ -71,16 +72,15 @@ def sort_out(
   Raises:
     DataError: no config has one of the fields.
   """
-  flats = {run: _flat(config) for run, config in configs.items()}
+  flats = {run: run_facts.flat(config) for run, config in configs.items()}
   names = _names(flats.values())
   if unknown := [name for name in fields if name not in names]:
     raise DataError(
         f'No run has the field {unknown[0]!r}; group by fields of their'
         f' configs, such as {", ".join(list(names)[:5])}.'
     )
-  compared = fields or [
-      name for name in names if name not in (SEED, *OF_THE_MACHINE)
-  ]
+  compared = fields or _of_the_experiment(names)
+  flats = _without_seeds(flats, compared)
   found: dict[tuple[str, ...], list[str]] = {}
   for run, flat in flats.items():
     key = _texts(flat, compared) if flat else (run,)
@@ -96,9 +96,12 @@ def sort_out(
 
 def differing(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
   """Fields in which configs differ -> how many values each has."""
-  flats = [_flat(config) for config in configs.values() if config]
-  names = _names(flats)
-  columns = zip(*(_texts(flat, names) for flat in flats), strict=True)
+  flats = {
+      run: run_facts.flat(config) for run, config in configs.items() if config
+  }
+  names = _names(flats.values())
+  flats = _without_seeds(flats, _of_the_experiment(names))
+  columns = zip(*(_texts(flat, names) for flat in flats.values()), strict=True)
   counts = {
       name: len(set(column))
       for name, column in zip(names, columns, strict=False)
@@ -133,7 +136,7 @@ def rows(
 
   `mean`, `low` and `high` are of the last evaluations: Student's interval over
   training seeds; `iqm` is the interquartile mean, with a bootstrap's interval.
-  Numbers of fewer than two seeds are None. `random` and `expert` are success of
+  Numbers of fewer than two seeds are None, and ends of equal ones. `random` and `expert` are success of
   these on the same tasks, None where they were not evaluated.
 
   Args:
@@ -182,8 +185,8 @@ def _rows(
         'low': _number(over.low),
         'high': _number(over.high),
         'iqm': iqm and iqm.interquartile_mean,
-        'iqm_low': iqm and iqm.low,
-        'iqm_high': iqm and iqm.high,
+        'iqm_low': iqm and _number(iqm.low),
+        'iqm_high': iqm and _number(iqm.high),
         'least': min(last, default=None),
         'greatest': max(last, default=None),
         'unit': UNIT,
@@ -241,18 +244,76 @@ def _telling(
   return [names[i] for i in sorted(chosen)]
 
 
-def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
-  """The fields of a config; the seed as a part of a path is no difference.
+def _of_the_experiment(names: Iterable[str]) -> list[str]:
+  """The fields in which runs of one arm are equal."""
+  return [name for name in names if name not in (SEED, *OF_THE_MACHINE)]
 
-  Each seed may have a warm start of its own: runs/warm-0, runs/warm-1.
+
+def _without_seeds(
+    flats: Mapping[str, Mapping[str, Any]], names: Sequence[str]
+) -> dict[str, Mapping[str, Any]]:
+  """Configs with `{seed}` in paths that follow the seed of their run.
+
+  Each seed may have a warm start of its own: runs/warm-0, runs/warm-1. A path
+  follows the seed if no other seed has it, and the path of another seed is equal
+  with that one's seed at the same place: the 2 of models/llama-2 is none. Runs of
+  several seeds that are equal as they are keep their paths.
+
+  Args:
+    flats: fields of each run.
+    names: of the fields that are compared.
   """
-  flat = run_facts.flat(config)
-  # The number of a checkpoint is none.
-  number = re.compile(rf'(?<!\d)(?<!checkpoints/){flat.get(SEED)}(?!\d)')
-  for name, value in flat.items():
-    if value.__class__ is str and '/' in value:
-      flat[name] = number.sub('SEED', value)
-  return flat
+  keys = {run: _texts(flat, names) for run, flat in flats.items()}
+  alike: dict[tuple[str, ...], set[Any]] = collections.defaultdict(set)
+  for run, key in keys.items():
+    alike[key].add(flats[run].get(SEED))
+  paths = {
+      run: {
+          name: value
+          for name in names
+          if (value := flat.get(name)).__class__ is str and '/' in value
+      }
+      for run, flat in flats.items()
+      if len(alike[keys[run]]) == 1
+  }
+  seeds, values = (collections.defaultdict(set) for _ in range(2))
+  for run, own in paths.items():
+    seed = flats[run].get(SEED)
+    for name, path in own.items():
+      seeds[name, path].add(seed)
+      for template in _templates(path, seed):
+        values[name, template].add(path)
+  result = dict(flats)
+  for run, own in paths.items():
+    follows = {}
+    for name, path in own.items():
+      templates = _templates(path, flats[run].get(SEED))
+      best = max(templates, key=lambda x: len(values[name, x]), default=path)
+      if len(seeds[name, path]) == 1 and len(values[name, best]) > 1:
+        follows[name] = best
+    result[run] = {**flats[run], **follows}
+  return result
+
+
+@functools.lru_cache(65_536)
+def _templates(path: str, seed: Any) -> tuple[str, ...]:
+  """A path with `{seed}` at each place of its seed, and at all of them.
+
+  A place is a whole part of the path, or the end of one, as in warm-0, warm_0,
+  seed=0 and seed0. The host of a URL has none.
+  """
+  host = re.match(r'(?:\w+://[^/]*)?', path)[0]
+  number = rf'(?:(?<![^-_=/])|(?<=seed)){seed}(?=/|$|\.[a-zA-Z]\w*$)'
+  # A few: the path is of a file that is shown, and may be anything.
+  parts = re.split(number, path[len(host) :], maxsplit=4)
+  join = f'{seed}'.join
+  one = [
+      f'{join(parts[:i])}{{seed}}{join(parts[i:])}'
+      for i in range(1, len(parts))
+  ]
+  if not one:
+    return ()
+  return tuple(host + each for each in (*one, '{seed}'.join(parts)))
 
 
 def _names(flats: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -294,5 +355,5 @@ def _plain(flat: Mapping[str, Any], name: str) -> str:
   return value if isinstance(value, str) else _text(flat, name)
 
 
-def _number(value: np.ndarray) -> float | None:
+def _number(value: np.ndarray | float) -> float | None:
   return float(value) if np.isfinite(value) else None

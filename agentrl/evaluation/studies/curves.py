@@ -185,7 +185,5 @@ def _interquartile(
   for i in np.flatnonzero(seeds > 1):
     values = table[:, i][np.isfinite(table[:, i])]
     found = training_seeds.over_seeds({'': values}, seed=_SEED)
-    y[i] = found.interquartile_mean
-    if found.high > found.low:
-      low[i], high[i] = found.low, found.high
+    y[i], low[i], high[i] = found.interquartile_mean, found.low, found.high
   return y, low, high, seeds

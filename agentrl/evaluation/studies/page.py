@@ -94,10 +94,17 @@ def _findings(rows: Rows) -> Iterator[dict[str, Any]]:
 
 
 def _differs(row: Mapping[str, Any]) -> bool:
-  """True if tasks, and seeds where there are several, tell a pair apart."""
-  over_seeds = row['seed_low'] is None or row['seed_low'] > 0
+  """True if tasks, and seeds where there are several, show that a is better.
+
+  Sides are ranked by all that each has played: on the tasks of both, the worse
+  one may be ahead.
+  """
   p = _adjusted(row)
-  return p is not None and p < _ALPHA and over_seeds
+  if p is None or p >= _ALPHA or row['difference'] <= 0:
+    return False
+  if row['seeds'] is None:  # a single run of one of them
+    return True
+  return row['seed_low'] is not None and row['seed_low'] > 0
 
 
 def _adjusted(row: Mapping[str, Any]) -> float | None:

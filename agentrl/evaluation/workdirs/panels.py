@@ -259,11 +259,17 @@ def _of_run(folder: pathlib.Path, name: str, path: pathlib.Path) -> Recorded:
 def _config(folder: pathlib.Path, member: str) -> dict[str, Any]:
   """The config of a run, or of a member of a mixture."""
   config = run_config.config(folder)
-  own = (config.get('mixture') or {}).get(member, {})
+  own = (config.get('mixture') or {}).get(member)
   merged = {
-      name: (config.get(name) or {}) | (own.get(name) or {})
+      name: (config.get(name) or {}) | ((own or {}).get(name) or {})
       for name in _SECTIONS
   }
+  if own is not None:
+    merged['env'] = run_config.env_of_member(config, member)
+    if (name := merged['env'].get('name')) in envs.ENVS:
+      # A member lists what differs from the defaults; a panel has all options.
+      defaults = json.loads(json.dumps(envs.get(name).options))
+      merged['env']['options'] = defaults | merged['env']['options']
   for section, field in _NEEDED:
     if field not in merged[section]:
       raise DataError(

@@ -7,6 +7,7 @@ once.
 import functools
 import json
 import pathlib
+from collections.abc import Container, Mapping
 from typing import Any
 
 import msgspec
@@ -83,6 +84,65 @@ def summary(run: pathlib.Path) -> dict[str, Any]:
     DataError: it is damaged; names the field.
   """
   return _read(run / summary_lib.FILE, _Summary)
+
+
+def env_sections(config: Mapping[str, Any]) -> list[dict[str, Any]]:
+  """The environments of a run: `env` of each mixture member, or panel.
+
+  Args:
+    config: by `config`.
+  """
+  env = config.get('env') or {}
+  if members := config.get('mixture'):
+    return [env_of_member(config, name) for name in members]
+  panels = (config.get('eval') or {}).get('panels')
+  if not panels and ';' not in (env.get('name') or ''):
+    return [env]
+  # An evaluation of several environments has the options of each under its name.
+  return [
+      {'name': name, 'options': options}
+      for name, options in env.get('options', {}).items()
+      if isinstance(options, dict)
+  ]
+
+
+def env_of_member(config: Mapping[str, Any], member: str) -> dict[str, Any]:
+  """`env` of a member of a mixture: its own values over those of the run.
+
+  Another environment takes over no options; None is an environment's default.
+  """
+  whole = config.get('env') or {}
+  own = config['mixture'][member].get('env') or {}
+  env = {**whole, **own}
+  options = dict(own.get('options', {}))
+  if env.get('name') == whole.get('name'):
+    options = {**whole.get('options', {}), **options}
+  return env | {'options': {k: v for k, v in options.items() if v is not None}}
+
+
+def env_options(
+    config: Mapping[str, Any], names: Container[str]
+) -> dict[str, Any]:
+  """The options of an environment in a run; {}: the run has another one.
+
+  Args:
+    config: by `config`.
+    names: of the environment, in episodes and in configs.
+
+  Raises:
+    DataError: members of a mixture play it under different ones.
+  """
+  first, *others = [
+      section.get('options', {})
+      for section in env_sections(config)
+      if section.get('name') in names
+  ] or [{}]
+  if any(options != first for options in others):
+    raise DataError(
+        'Several members of this mixture play one environment under different'
+        ' options, and its episodes do not say under which.'
+    )
+  return first
 
 
 def known(read, run: pathlib.Path) -> dict[str, Any]:

@@ -57,6 +57,14 @@ def test_all_pairs_are_mcnemars_with_holm_and_the_best_first():
   assert not found.seed_rows and not found.refused
 
 
+def test_a_panel_of_one_template_counts_tasks():
+  plain, single = (
+      matrix.compare(make(clusters=clusters)[0], seed=0)
+      for clusters in (None, ('one',) * 40)
+  )
+  assert plain == single
+
+
 def test_a_row_turned_twice_is_itself():
   (found,) = matrix.compare(make()[0], seed=0)
   row = found.rows[0]
@@ -119,6 +127,21 @@ def test_sides_of_several_runs_have_intervals_over_seeds():
   frame = {(x['a'], x['b']): x for x in matrix.frame(found)}
   assert frame[row.a, row.b]['seed_low'] == row.mean_low
   assert frame[row.a, row.b]['won'] is None
+
+
+def test_equal_runs_have_no_interval_over_seeds():
+  sides = []
+  for name, solved in (('a', 16), ('b', 20)):
+    run = recording.side([[int(i < solved)] for i in range(24)]).runs[0]
+    sides.append(Side(name, [run, run]))
+  (found,) = matrix.compare(sides, seed=0)  # a row that is turned
+  [row] = matrix.frame(found)
+  assert (row['a'], row['seeds'], row['seed_low']) == ('b', 2, None)
+  assert row['p_value'] > 0.05 and row['difference'] > 0
+  a, b = (side.runs for side in sides)
+  compared = record.compare_algorithms(a, b, seed=0)
+  assert b'NaN' not in record.to_json(compared)
+  assert '| not known |' in report.to_markdown(compared)
 
 
 def test_runs_of_one_side_on_other_panels_are_refused():

@@ -147,6 +147,27 @@ def test_one_kind_of_task_has_no_row_of_its_own():
   assert {subtask for _, subtask in rows_of(a, b)} == {'all'}
 
 
+def test_a_part_of_one_template_counts_tasks():
+  # As the report of the same data does, see `rows`.
+  outcomes = {'a': [[1]] * 40, 'b': [[1]] * 8 + [[0]] * 32}
+  sides = lambda **fields: [
+      recording.side(each, label=label, **fields)
+      for label, each in outcomes.items()
+  ]
+  plain = rows_of(*sides())['success', 'all']
+  assert (plain.test, plain.p_value) == ('mcnemar', 2 * 0.5**32)
+  assert rows_of(*sides(clusters=('one',) * 40))['success', 'all'] == plain
+  # Each subtask has one template, and all tasks have two.
+  kinds = tuple('x' * 20 + 'y' * 20)
+  naive, found = (
+      rows_of(*sides(subtasks=kinds, clusters=clusters))
+      for clusters in (None, kinds)
+  )
+  for kind in 'xy':
+    assert found['success', kind] == naive['success', kind]
+  assert found['success', 'all'].test == 'permutation'
+
+
 def test_a_side_of_several_runs_has_their_mean():
   runs = np.random.default_rng(0).integers(0, 2, (3, 6, 2))
   sides = [recording.side(outcomes.tolist()) for outcomes in runs]

@@ -58,9 +58,35 @@ def test_a_seed_repeats_and_scale_moves_along():
   assert twice[:-1] == pytest.approx([2 * x for x in result[:-1]])
 
 
-def test_equal_runs_have_a_point():
-  result = training_seeds.over_seeds({'a': [0.5, 0.5]}, seed=0)
-  assert result == (0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 2)
+def test_equal_runs_have_no_interval():
+  equal = {'a': [0.7, 0.7]}
+  alone = training_seeds.over_seeds(equal, seed=0)
+  apart = training_seeds.seed_difference(equal, {'a': [0.5] * 3}, seed=0)
+  for found, mean in ((alone, 0.7), (apart, 0.2)):
+    assert found.mean == found.interquartile_mean == pytest.approx(mean)
+    ends = (found.low, found.high, found.mean_low, found.mean_high)
+    assert np.isnan(ends).all() and found.seeds == 2
+  # The spread of one side was seen.
+  seen = training_seeds.seed_difference(equal, {'a': [0.4, 0.6]}, seed=0)
+  assert seen.mean_low < seen.mean < seen.mean_high
+
+
+def test_a_paired_gain_is_students_test():
+  gains = [-0.01, -0.04, -0.02]
+  found = training_seeds.paired_gain(gains)
+  half = stats.t.ppf(0.975, 2) * stats.sem(gains)
+  mean = np.mean(gains)
+  assert found[:3] == pytest.approx((mean, mean - half, mean + half))
+  # Two-sided, of t with two degrees of freedom.
+  assert found.p_value == pytest.approx(
+      2 * stats.t.sf(abs(mean) / stats.sem(gains), 2)
+  )
+
+
+def test_too_few_gains_and_equal_ones_have_no_test():
+  # 0.7 - 0.5 and 0.6 - 0.4 differ by rounding.
+  for gains in ([], [0.1], [0.1, 0.1], [0.7 - 0.5, 0.6 - 0.4]):
+    assert training_seeds.paired_gain(gains) is None
 
 
 @pytest.mark.parametrize('scores', [{}, {'a': [0.5]}, {'a': [1, 2], 'b': [1]}])

@@ -130,6 +130,74 @@ def test_a_seed_in_a_path_is_no_difference():
   assert len(arms.sort_out(configs | {'other': other})) == 2
 
 
+@pytest.mark.parametrize(
+    'value',
+    [
+        'models/Qwen2.5-0.5B-Instruct',
+        'http://127.0.0.1:36005',
+        'http://node-1/v1',
+        'runs/warm-v1',
+        'models/llama-2',
+    ],
+)
+def test_one_path_of_all_seeds_is_shown_as_it_is(value):
+  configs = {
+      f'{kind}{seed}': config(
+          seed, kind, model={'name': value}, start=f'/runs/{kind}_{seed}'
+      )
+      for kind in ('fixed', 'stepwise')
+      for seed in range(3)
+  }
+  for chosen in ((), ['model.name', 'horizon.kind']):
+    found = arms.sort_out(configs, chosen)
+    assert [len(arm.runs) for arm in found] == [3, 3]
+    assert not chosen or found[0].fields['model.name'] == value
+  assert arms.differing(configs) == {
+      'seed': 3, 'compile_cache': 3, 'horizon.kind': 2, 'start': 2
+  }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    'path',
+    [
+        '/runs/warm-{seed}/export',
+        'runs/{seed}/checkpoints/1',
+        '{seed}/export',
+        'runs/warm_{seed}',
+        'runs/a-seed={seed}/b-seed{seed}',
+        'runs/round-1/demos-{seed}.jsonl',
+        'gs://bucket-1/{seed}',
+    ],
+)
+def test_a_path_may_follow_the_seed_at_its_own_places(path):
+  configs = {
+      f'r{seed}': config(seed, model={'name': path.format(seed=seed)})
+      for seed in (0, 1, 12)
+  }
+  [arm] = arms.sort_out(configs, ['model.name'])
+  assert arm == (f'model.name={path}', {'model.name': path}, tuple(configs))
+
+
+def test_another_number_than_the_seed_is_a_difference():
+  paths = ['runs/warm-v0', 'runs/warm-v1', 'runs/warm-5']
+  configs = {path: config(i, start=path) for i, path in enumerate(paths)}
+  found = names(arms.sort_out(configs))
+  assert found == {f'start={path}': (path,) for path in paths}
+
+
+def test_a_start_for_all_seeds_is_apart_from_one_for_each():
+  configs = {
+      f'{kind}{seed}': config(seed, start=f'runs/warm-{start}')
+      for seed in range(3)
+      for kind, start in (('each', seed), ('same', 1))
+      if (kind, seed) != ('each', 1)  # the same run
+  }
+  assert names(arms.sort_out(configs)) == {
+      'start=runs/warm-{seed}': ('each0', 'each2'),
+      'start=runs/warm-1': ('same0', 'same1', 'same2'),
+  }
+
+
 def test_fields_that_differ_have_their_number_of_values():
   configs = {'a': config(0), 'b': config(1, 'stepwise'), 'c': config(2)}
   assert arms.differing(configs) == {
@@ -158,6 +226,15 @@ def test_a_score_is_the_last_evaluation():
   assert mixed == {'x': arms.Score(0.1, 0.2), 'y': arms.Score(None, 1.0)}
 
 
+def test_equal_runs_have_no_intervals():
+  by_run = {run: {'': arms.Score(0.0, 0.5)} for run in 'abc'}
+  [row] = arms.rows([arms.Arm('x', {}, tuple('abc'))], by_run, {}, seed=0)
+  assert row['mean'] == row['iqm'] == 0.5
+  assert {
+      row[f'{x}{end}'] for x in ('', 'iqm_') for end in ('low', 'high')
+  } == {None}
+
+
 def test_rows_have_students_interval_and_the_best_first():
   values = {'a': [0.1, 0.5, 0.4], 'b': [0.9, 0.7, 0.75, 0.8], 'c': [0.3]}
   found = [
@@ -177,5 +254,6 @@ def test_rows_have_students_interval_and_the_best_first():
     assert (row['low'], row['high']) == pytest.approx(tuple(ends))
     assert row['mean'] == pytest.approx(np.mean(mine))
   assert rows[0]['iqm'] == pytest.approx((0.75 + 0.8) / 2)
+  assert rows[0]['iqm_low'] < rows[0]['iqm'] < rows[0]['iqm_high']
   assert rows[2]['low'] is rows[2]['iqm'] is None
   assert rows[2]['mean'] == 0.3

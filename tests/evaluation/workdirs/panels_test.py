@@ -6,13 +6,14 @@ import os
 import pytest
 
 from agentrl import config as config_lib, envs
-from agentrl.config import evaluation
+from agentrl.config import evaluation, modes
 from agentrl.data import episodes as episodes_lib
 from agentrl.errors import DataError, PanelError
 from agentrl.evaluation import results
 from agentrl.evaluation.compare import record as compared
 from agentrl.evaluation.workdirs import files, panels
 from agentrl.rollout import seeds
+from configs import mixture_grpo
 from tests.evaluation import recording
 from tests.viewer import runs
 
@@ -169,6 +170,21 @@ def test_members_of_a_mixture_have_panels_of_their_own(tmp_path):
   assert set(first.subtasks) == {'GoToRedBall'} and first.seed == 5
   second = panels.read(tmp_path, 'run:eval/000000-second').panels['textcraft']
   assert second.seed == 1
+
+
+def test_a_members_panel_is_that_of_an_evaluation(tmp_path):
+  config = modes.record(config_lib.read(mixture_grpo.get_config('tiny')))
+  given = config['mixture']['textcraft']['env']['options']
+  write(
+      tmp_path, 'run', '000000-textcraft', [[1], [0]], config=config,
+      env='textcraft', options=given, seed=config['eval']['seed'],
+  )  # fmt: skip
+  found = panels.read(tmp_path, 'run:eval/000000-textcraft').panels['textcraft']
+  made = config_lib.defaults('evaluate')
+  made.env.update(name='textcraft', options=given)
+  made.model.name = 'tiny-1m'
+  expected = evaluation.task_options(evaluation.read(made)[0].configs[0])
+  assert found.task_options == expected
 
 
 def test_evaluations_that_are_kept_follow_the_files(tmp_path):

@@ -227,6 +227,25 @@ def test_tasks_of_one_template_are_one_cluster():
   assert row[1:4] == [f'{mean:+.3f}', ends(found), '<= 0.000001']
 
 
+def test_arms_of_equal_runs_have_no_interval_over_seeds(
+    tmp_path, cells, records
+):
+  text = tables.of_runs(write(tmp_path, cells, records, (2, 2, 6, 6)))
+  difference = rows_of(text)[-1]
+  assert difference[1] == '+0.500' and difference[-1] == 'all equal'
+
+
+def test_tasks_of_a_single_template_count_singly(cells):
+  template = envs.get('textcraft').clusters()
+  tasks = envs.get('textcraft').tasks('train')
+  one = [x for x in tasks if template(x) == template(tasks[0])]
+  assert len(one) > 1
+  played = {'success': {(x, 0): 1.0 for x in one}}
+  config = {'env': {'name': 'textcraft', 'options': {}}}
+  run = results.Run(cells[0], config, {}, [], played, {})
+  assert results.Arm('a', [run]).clusters is None
+
+
 def test_unfinished_runs_and_other_panels_are_said(tmp_path, cells, records):
   runs = write(tmp_path, cells, records, (2, None, 6, None))
   path = tmp_path / cells[2].name / 'episodes' / 'eval' / '000002.jsonl'

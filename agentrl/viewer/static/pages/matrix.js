@@ -65,8 +65,8 @@ class Page {
   matrix({env, standings, rows, seed_rows: seeds, refused}, specs, levels) {
     const key = (a, b) => `${a}\n${b}`;
     const pairs = new Map(rows.flatMap((row) => [[key(row.a, row.b), row], [key(row.b, row.a), turned(row)]]));
-    const over = new Map(seeds.flatMap((row) => [[key(row.a, row.b), [row.mean_low, row.mean_high]],
-      [key(row.b, row.a), [-row.mean_high, -row.mean_low]]]));
+    const over = new Map(seeds.flatMap(({a, b, mean_low: low, mean_high: high}) => [[key(a, b), [low, high]],
+      [key(b, a), [minus(high), minus(low)]]]));
     const apart = new Map(refused.flatMap((each) => [[key(each.a, each.b), each.why], [key(each.b, each.a), each.why]]));
     const among = standings.every(({label}) => specs[label].length === 1) ?
       join(standings.map(({label}) => specs[label][0])) : null;
@@ -81,7 +81,8 @@ class Page {
       const p = row.p_holm ?? row.p_value;
       const [first, second] = [specs[a][0], specs[b][0]];
       const ends = over.get(key(a, b));
-      // Of groups, the claim is about other runs: both intervals have to show it.
+      // Of groups, the claim is about other runs: both intervals have to show it,
+      // and one that is not known (null) shows nothing.
       const real = p < LEVEL && (!ends || ends[0] > 0 || ends[1] < 0);
       const kind = real ? row.difference > 0 ? 'better' : 'worse' : '';
       return h('td', {class: `pair ${kind}`}, h('a', {href: href('compare', {runs: among, a: first, b: second}),
@@ -90,7 +91,8 @@ class Page {
       interval(row),
       h('small', {}, row.won === null ? '' : `${row.won} won, ${row.lost} lost · `,
           `p ${pValue(row)}`, row.p_holm === null ? '' : ` · Holm ${pValue(row, row.p_holm)}`, ` · n ${row.tasks}`),
-      ends && h('small', {}, `over seeds [${ends.map((end) => end.toFixed(3).replace('-', '−')).join(', ')}]`)));
+      ends && h('small', {}, ends.includes(null) ? 'over seeds not known' :
+        `over seeds [${ends.map((end) => end.toFixed(3).replace('-', '−')).join(', ')}]`)));
     };
     return h('section', {'aria-label': env},
         h('h2', {}, visible(env), ' ', h('a', {class: 'soft', download: fileName([...split(this.params.runs), `matrix-${env}`], 'csv'),
@@ -120,9 +122,13 @@ function standing({mean, low, high, tasks, seed_low: seedLow, seed_high: seedHig
         seedLow === null ? '' : ` · over seeds [${rate(seedLow)}, ${rate(seedHigh)}]`)];
 }
 
+/** The value with the other sign; null stays null. */
+function minus(value) {
+  return value === null ? null : -value;
+}
+
 /** A row as b against a. */
 function turned(row) {
-  const minus = (value) => value === null ? null : -value;
   return {...row, a: row.b, b: row.a, difference: minus(row.difference), low: minus(row.high),
     high: minus(row.low), won: row.lost, lost: row.won};
 }
