@@ -122,10 +122,7 @@ def _row(
     scores: dict[str, tuple[float, ...]],
     interval: SeedInterval,
 ) -> SeedRow:
-  known = {
-      name: value if math.isfinite(value) else None
-      for name, value in interval._asdict().items()
-  }
+  known = lambda end: end if math.isfinite(end) else None
   return SeedRow(
       env=env,
       metric=metric,
@@ -133,5 +130,11 @@ def _row(
       scores=scores,
       a=pair[0],
       b=pair[1],
-      **known,
+      interquartile_mean=interval.interquartile_mean,
+      low=known(interval.low),
+      high=known(interval.high),
+      mean=interval.mean,
+      mean_low=known(interval.mean_low),
+      mean_high=known(interval.mean_high),
+      seeds=interval.seeds,
   )

@@ -72,15 +72,15 @@ def sort_out(
   Raises:
     DataError: no config has one of the fields.
   """
-  flats = {run: run_facts.flat(config) for run, config in configs.items()}
-  names = _names(flats.values())
+  told = {run: run_facts.flat(config) for run, config in configs.items()}
+  names = _names(told.values())
   if unknown := [name for name in fields if name not in names]:
     raise DataError(
         f'No run has the field {unknown[0]!r}; group by fields of their'
         f' configs, such as {", ".join(list(names)[:5])}.'
     )
   compared = fields or _of_the_experiment(names)
-  flats = _without_seeds(flats, compared)
+  flats = _without_seeds(told, compared)
   found: dict[tuple[str, ...], list[str]] = {}
   for run, flat in flats.items():
     key = _texts(flat, compared) if flat else (run,)
@@ -96,11 +96,11 @@ def sort_out(
 
 def differing(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
   """Fields in which configs differ -> how many values each has."""
-  flats = {
+  told = {
       run: run_facts.flat(config) for run, config in configs.items() if config
   }
-  names = _names(flats.values())
-  flats = _without_seeds(flats, _of_the_experiment(names))
+  names = _names(told.values())
+  flats = _without_seeds(told, _of_the_experiment(names))
   columns = zip(*(_texts(flat, names) for flat in flats.values()), strict=True)
   counts = {
       name: len(set(column))
@@ -302,7 +302,8 @@ def _templates(path: str, seed: Any) -> tuple[str, ...]:
   A place is a whole part of the path, or the end of one, as in warm-0, warm_0,
   seed=0 and seed0. The host of a URL has none.
   """
-  host = re.match(r'(?:\w+://[^/]*)?', path)[0]
+  scheme, mark, rest = path.partition('://')
+  host = f'{scheme}{mark}{rest.partition("/")[0]}' if mark else ''
   number = rf'(?:(?<![^-_=/])|(?<=seed)){seed}(?=/|$|\.[a-zA-Z]\w*$)'
   # A few: the path is of a file that is shown, and may be anything.
   parts = re.split(number, path[len(host) :], maxsplit=4)
