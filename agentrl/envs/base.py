@@ -59,7 +59,7 @@ class Env(Protocol):
     """Frees what the episode holds, at once. May be called twice.
 
     The one call that may come while another still runs: that one took too long
-    and should fail soon, if it can be made to.
+    and should fail soon, if it can be made to. What it raises is logged.
     """
 
 

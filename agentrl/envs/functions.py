@@ -6,6 +6,7 @@ the text that a call stands for.
 
 import dataclasses
 import json
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -16,6 +17,8 @@ from agentrl.http import tools as tools_lib
 _LONGEST_REASON = 200
 _SHOWN = 60  # characters of a name or a value that a reason repeats
 _MOST = 10**9  # no count is larger, and Python refuses to write some that are
+# Of whole numbers in JSON: ids and times of others' tools have up to 64 bits.
+_MOST_BITS = 64
 # Types of JSON Schema in Python's words.
 _KINDS = {
     'string': 'str',
@@ -80,7 +83,9 @@ class Function:
   def _kind(self, parameter: str) -> str:
     if self.schema is None:
       return 'int' if parameter in self.numbers else 'str'
-    kind = self.schema['properties'][parameter].get('type', 'any')
+    field = self.schema['properties'][parameter]
+    # A schema may be True as well, for any value.
+    kind = field.get('type') if isinstance(field, Mapping) else None
     return _KINDS.get(kind, 'any') if isinstance(kind, str) else 'any'
 
   @property
@@ -198,25 +203,48 @@ def _checked(
 
   checker = jsonschema.Draft202012Validator(function.schema)
   try:
+    for key, value in arguments.items():
+      # The checker and its messages fail on what JSON cannot say.
+      if not _is_json(value):
+        return '', (
+            f'argument {_short(key)} of {function.name} must be JSON, with'
+            f' finite numbers of at most {_MOST_BITS} bits, not'
+            f' {_short(value)}.'
+        )
     error = jsonschema.exceptions.best_match(checker.iter_errors(arguments))
+    if error is not None:
+      where = ''.join(f'[{key!r}]' for key in error.absolute_path)
+      what = one_line(error.message, _LONGEST_REASON)
+      return '', f'arguments{where} of {function.name}: {what}.'
+    action = write_call(function.name, arguments)
+    action.encode()
   except RecursionError:
     return '', f'arguments of {function.name} are too deep.'
-  if error is not None:
-    where = ''.join(f'[{key!r}]' for key in error.absolute_path)
-    what = one_line(error.message, _LONGEST_REASON)
-    return '', f'arguments{where} of {function.name}: {what}.'
-  action = write_call(function.name, arguments)
-  try:
-    action.encode()
   except UnicodeEncodeError:
     return '', f'arguments of {function.name} must be readable text.'
   return action, None
 
 
+def _is_json(value: Any) -> bool:
+  """True for what JSON can say, with numbers that its other readers can hold."""
+  match value:
+    case None | bool() | str():
+      return True
+    case int():
+      return value.bit_length() <= _MOST_BITS
+    case float():
+      return math.isfinite(value)
+    case list():
+      return all(map(_is_json, value))
+    case dict():
+      return all(map(_is_json, value.values()))
+  return False
+
+
 def write_call(name: str, arguments: Mapping[str, Any]) -> str:
   """A call as JSON, which `called` reads."""
   call = {'name': name, 'arguments': dict(arguments)}
-  return json.dumps(call, ensure_ascii=False)
+  return json.dumps(call, ensure_ascii=False, allow_nan=False)
 
 
 def call_forms(functions: Functions) -> list[str]:
@@ -235,6 +263,8 @@ def called(
     return None
   try:
     call = json.loads(action)
+    if not _is_json(call):
+      return None
   except (ValueError, RecursionError):
     return None
   names = {x.name for x in functions if x.schema is not None}

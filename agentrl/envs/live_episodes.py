@@ -4,10 +4,17 @@ import asyncio
 import dataclasses
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from absl import logging
+
+from agentrl import plugins
 from agentrl.envs import faults
 from agentrl.envs.base import Detailed, Env
+
+# Threads that close environments, which may wait for a process or a server.
+_CLOSERS = 32
 
 
 class UnknownEpisode(Exception):
@@ -22,6 +29,20 @@ class GivenUp(Exception):
   """The episode was closed while it waited for its turn."""
 
 
+def close_env(env: Env, name: str) -> None:
+  """Closes an environment; what it raises is logged.
+
+  Args:
+    env: the environment.
+    name: of it, in the log.
+  """
+  try:
+    env.close()
+  except Exception as error:  # the edge: a user's code may raise anything
+    words = plugins.words(error)
+    logging.error('%s (environment %s, close)', words, name, exc_info=error)
+
+
 @dataclasses.dataclass
 class LiveEpisode:
   """One client's environment and how far it got.
@@ -34,6 +55,7 @@ class LiveEpisode:
   lock: asyncio.Lock = dataclasses.field(default_factory=asyncio.Lock)
   admitted: bool = False  # has one of the world's slots
   waiting: asyncio.Future | None = None  # for one
+  closed: bool = False
   started: bool = False
   ended: bool = False
   observation: str = ''  # the last one
@@ -67,6 +89,7 @@ class LiveEpisodes:
   """Live episodes by number; numbers count from 0 and are never used twice.
 
   Args:
+    name: of the environment, in logs.
     make: makes an environment.
     slots: most that may run at a time; None: no limit. See `base.EnvFactory`.
     max_episodes: most that may be live at a time.
@@ -76,6 +99,7 @@ class LiveEpisodes:
 
   def __init__(
       self,
+      name: str,
       make: Callable[[], Env],
       *,
       slots: int | None = None,
@@ -83,13 +107,17 @@ class LiveEpisodes:
       lease_s: float,
       clock: Callable[[], float] = time.monotonic,
   ):
-    self._make = make
+    self._name, self._make = name, make
     self._max_episodes = max_episodes
     self._lease_s = lease_s
     self._clock = clock
     self._live: dict[int, LiveEpisode] = {}
     self._next = 0
     self._slots = None if slots is None else asyncio.Semaphore(slots)
+    self._closers = ThreadPoolExecutor(
+        _CLOSERS, thread_name_prefix=f'{name} close'
+    )
+    self._closing: set[asyncio.Task] = set()
 
   def __len__(self) -> int:
     return len(self._live)
@@ -147,7 +175,7 @@ class LiveEpisodes:
     live.waiting = asyncio.ensure_future(self._slots.acquire())
     try:
       await asyncio.wait([live.waiting])
-      if live.waiting.cancelled():
+      if live.closed:
         raise GivenUp('The episode was closed while it waited for its turn.')
       live.admitted = True
     finally:
@@ -158,21 +186,40 @@ class LiveEpisodes:
 
   def release(self, live: LiveEpisode) -> None:
     """Lets the next one run in place of `live`, which holds nothing any more."""
+    if not live.closed:  # else its closing does
+      self._give_back(live)
+
+  def _give_back(self, live: LiveEpisode) -> None:
     if live.admitted:
       live.admitted = False
       assert self._slots is not None  # it admitted the episode
       self._slots.release()
 
-  def close(self, number: int) -> bool:
-    """Ends episode `number`; False if it is not live."""
+  def close(self, number: int) -> asyncio.Task | None:
+    """Ends episode `number`; None if it is not live.
+
+    Returns:
+      The closing of its environment, which goes on whether or not it is waited
+      for, and raises nothing.
+    """
     live = self._live.pop(number, None)
     if live is None:
-      return False
+      return None
+    live.closed = True
     if live.waiting is not None:
       live.waiting.cancel()
-    live.env.close()
-    self.release(live)
-    return True
+    closing = asyncio.create_task(self._close(live))
+    self._closing.add(closing)
+    closing.add_done_callback(self._closing.discard)
+    return closing
+
+  async def _close(self, live: LiveEpisode) -> None:
+    """Closes an environment in a thread, and gives its slot back."""
+    loop = asyncio.get_running_loop()
+    try:
+      await loop.run_in_executor(self._closers, close_env, live.env, self._name)
+    finally:
+      self._give_back(live)
 
   def close_expired(self) -> int:
     """Ends the episodes whose lease ran out; returns their number."""
@@ -181,9 +228,13 @@ class LiveEpisodes:
       self.close(number)
     return len(expired)
 
-  def close_all(self) -> None:
+  async def close_all(self, timeout_s: float) -> None:
+    """Ends all episodes; waits up to `timeout_s` until they are closed."""
     for number in list(self._live):
       self.close(number)
+    if self._closing:
+      await asyncio.wait(self._closing, timeout=timeout_s)
+    self._closers.shutdown(wait=False, cancel_futures=True)
 
   def _expired(self) -> Iterator[int]:
     now = self._clock()

@@ -72,6 +72,7 @@ class EnvRoutes:
     self._token = token
     self._factory = factory
     self._episodes = LiveEpisodes(
+        spec.name,
         self._factory.make,
         slots=self._factory.slots,
         max_episodes=serving.max_episodes,
@@ -130,7 +131,7 @@ class EnvRoutes:
     await asyncio.to_thread(
         self._pool.shutdown, wait=not self._stuck, cancel_futures=True
     )
-    self._episodes.close_all()
+    await self._episodes.close_all(self._serving.deadline_s)
     await asyncio.to_thread(self._factory.close)
 
   async def _sweep(self) -> None:
@@ -268,11 +269,19 @@ class EnvRoutes:
     with contextlib.suppress(UnknownEpisode):  # a second close says false
       live = self._episodes.get(number)
       if live.waiting is not None:  # it has nothing to be waited for
-        closed = self._episodes.close(number)
+        closed = await self._end(number)
       else:
         async with live.lock:  # not under a step's feet
-          closed = self._episodes.close(number)
+          closed = await self._end(number)
     return _json(closed if key is None else {key: closed})
+
+  async def _end(self, number: int) -> bool:
+    """Ends an episode and waits for it; False if it is not live."""
+    closing = self._episodes.close(number)
+    if closing is None:
+      return False
+    await asyncio.wait([closing])  # which a client that leaves does not cancel
+    return True
 
   async def _observation(self, request: web.Request) -> web.Response:
     live = self._queried(request)

@@ -55,7 +55,9 @@ class EnvSpec:
     functions: its actions as functions, for formats that call them.
     options: names and defaults of its options.
     meanings: what an option is for, by its name, as `--fields` shows it.
-    task_options: names of those that choose tasks.
+    task_options: names of those that give ids their meaning: which tasks there
+      are, the world of each, what counts as success. Evaluations under other
+      values of them do not compare.
     machine_options: names of those that say how this machine runs it and
       change no episode, so that another machine starts it without them.
     unsafe_options: those that name files, programs or services, each with what

@@ -14,6 +14,7 @@ from multiprocessing.context import SpawnProcess
 from typing import Any
 
 from agentrl import envs, plugins
+from agentrl.envs import live_episodes
 from agentrl.errors import AgentrlError, ConfigError, EnvError, EnvFault
 from agentrl.types import StepResult
 
@@ -49,7 +50,7 @@ class Workers:
 
   def make(self) -> '_Remote':
     """A new environment, with the worker that has the fewest."""
-    return _Remote(min(self._workers, key=lambda worker: worker.live))
+    return _Remote(min(self._workers, key=lambda worker: len(worker.live)))
 
   def gauges(self) -> Mapping[str, float]:
     return {
@@ -72,7 +73,7 @@ class _Remote:
     self._number = next(self._numbers)
     self._home = 0  # which start of the worker has it; 0: none yet
     self._closed = False
-    worker.live += 1
+    worker.live.add(self._number)
 
   def reset(self, task_id: int, seed: int) -> str:
     # A reset needs nothing of what a worker that died took with it.
@@ -99,7 +100,7 @@ class _Remote:
   def close(self) -> None:
     if not self._closed:
       self._closed = True
-      self._worker.live -= 1
+      self._worker.live.discard(self._number)
       self._worker.forget(self._number)
 
   def _call(self, method: str, *args: Any) -> Any:
@@ -115,7 +116,8 @@ class _Worker:
   """
 
   def __init__(self, env_name: str, options: Mapping[str, Any]):
-    self.live = 0
+    # Numbers of its environments; a set, since several threads close them.
+    self.live: set[int] = set()
     self.starts = 0
     self._env_name = env_name
     self._options = dict(options)
@@ -220,7 +222,7 @@ def _work(pipe: Connection, env_name: str, options: dict[str, Any]) -> None:
       return
     for old in closed:
       if old in live:
-        live.pop(old).close()
+        live_episodes.close_env(live.pop(old), env_name)
     if number not in live:
       live[number] = factory.make()
     try:

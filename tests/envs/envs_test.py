@@ -48,6 +48,35 @@ def test_options_choose_tasks_or_pass_by():
   assert {x % 40 for x in ids} == {16}
 
 
+@pytest.mark.parametrize(
+    'name, first, second',
+    [
+        ('gymnasium', {'id': 'FrozenLake-v1'}, {'id': 'Taxi-v4'}),
+        ('gymnasium', {'kwargs': {'map_name': '8x8'}}, {}),
+        ('gymnasium', {'id': 'CliffWalking-v1', 'told': 'mine.py:CLIFF'}, {}),
+        ('textarena', {'id': 'Mastermind-v0'}, {}),
+        ('textarena', {'kwargs': {'max_number': 5}}, {}),
+        ('reasoning_gym', {'dataset': 'gcd'}, {'dataset': 'chain_sum'}),
+        ('reasoning_gym', {'config': {'max_terms': 3}}, {}),
+        ('verifiers', {'taskset': 'gsm8k-v1'}, {'taskset': 'wordle-v1'}),
+        ('verifiers', {'config': {'user': {'id': 'b'}}}, {}),
+        ('openenv', {'server': 'http://a'}, {'server': 'http://b'}),
+        ('openenv', {'success': 0.5}, {'success': 1.0}),
+        ('mcp', {'judge': 'mine.py:judge'}, {}),
+        ('harbor', {'reward': 'speed'}, {}),
+    ],
+)
+def test_what_makes_another_game_gives_ids_their_meaning(name, first, second):
+  spec = envs.get(name)
+  one, another = (
+      {x: spec.check_options(options)[x] for x in spec.task_options}
+      for options in (first, second)
+  )
+  assert one != another
+  if name not in ('mcp', 'harbor'):  # whose lists are of files
+    assert spec.tasks('test', **first) == spec.tasks('test', **second)
+
+
 def test_unknown_names_list_the_known():
   with pytest.raises(ConfigError, match='known: textcraft, babyai'):
     envs.get('chess')

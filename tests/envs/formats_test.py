@@ -746,3 +746,110 @@ def test_reading_tools_raises_nothing(text):
     ):
       action, error = format.read(around, (SEARCH,))
       assert (action == '') == (error is not None)
+
+
+# Of a tool that others describe: not every argument has a type.
+FIND = functions.Function(
+    'find',
+    schema={
+        'type': 'object',
+        'properties': {
+            'who': {'type': 'string'},
+            'part': {'type': 'number', 'multipleOf': 0.1},
+            'limit': {},
+            'more': True,
+        },
+    },
+)
+HUGE = '0x' + 'f' * 3950  # Python reads it, and refuses to write it
+CODE = formats.FORMATS['code']
+
+
+@pytest.mark.parametrize(
+    'text, said',
+    [
+        ('find(who="a", limit=...)', "argument 'limit' of find must be JSON"),
+        ('find("a", n=b"x")', "argument 'n' of find must be JSON"),
+        ('find(limit=1j)', 'at most 64 bits, not a complex.'),
+        ('find(limit=1e999)', 'at most 64 bits, not inf.'),
+        (f'find(limit={HUGE})', 'at most 64 bits, not a huge number.'),
+        (f'find(who={HUGE})', 'at most 64 bits, not a huge number.'),
+        ('find(1, 2, 3, 4, 5)', 'limit: any = None, more: any = None)'),
+    ],
+)
+def test_code_that_is_no_json_gets_a_reason(text, said):
+  action, error = call(text, CODE, (FIND,))
+  assert action == '' and said in error
+
+
+@pytest.mark.parametrize(
+    'arguments, said',
+    [
+        ('{"limit": 1e999}', 'at most 64 bits, not inf.'),
+        ('{"limit": [{"n": -1e999}]}', 'at most 64 bits, not a list.'),
+        ('{"part": %s}' % ('9' * 400), 'at most 64 bits, not a huge number.'),
+        ('{"limit": %s}' % ('9' * 5000), 'its JSON is broken: Exceeds'),
+        ('{"limit": NaN}', 'its JSON is broken: NaN is no JSON'),
+    ],
+)
+def test_numbers_that_json_cannot_say_get_a_reason(arguments, said):
+  text = f'<tool_call>{{"name": "find", "arguments": {arguments}}}</tool_call>'
+  action, error = call(text, table=(FIND,))
+  assert action == '' and said in error
+
+
+def test_ids_of_64_bits_and_values_of_any_kind_are_arguments():
+  values = {'who': 'a', 'limit': [2**64 - 1, 0.5, None, {'b': True}]}
+  action = functions.write_call('find', values)
+  assert call(f'<tool_call>{action}</tool_call>', table=(FIND,)) == (
+      action,
+      None,
+  )
+  assert functions.called((FIND,), action) == ('find', values)
+
+
+@pytest.mark.parametrize('value', ['NaN', '1e999', '9' * 400, '[' * 10**4])
+def test_an_action_with_numbers_that_json_cannot_say_is_no_call(value):
+  action = f'{{"name": "find", "arguments": {{"limit": {value}}}}}'
+  assert functions.called((FIND,), action) is None
+
+
+VALUES = st.one_of(
+    st.text(max_size=8),
+    st.integers().map(str),
+    st.floats().map(str),
+    st.sampled_from((
+        '...', 'b"x"', '1j', '1e999', '-1e999', 'NaN', 'None', 'null', 'true',
+        HUGE, '9' * 400, '9' * 5000, '"a"', '"\\ud800"', '{}', '[[1e999]]',
+        '[' * 300 + ']' * 300, '{"limit":' * 300 + '1' + '}' * 300,
+        '[' * 2000 + ']' * 2000, '{"limit":' * 2000,
+    )),
+)  # fmt: skip
+NAMES = st.sampled_from(('who', 'part', 'limit', 'more', 'n'))
+
+
+@st.composite
+def calls(draw):
+  """A format, and a call with any arguments, roughly in its syntax."""
+  format = draw(st.sampled_from([*formats.FORMATS.values(), LLAMA, HARMONY]))
+  drawn = draw(st.lists(st.tuples(NAMES, VALUES), max_size=3))
+  if format is CODE:
+    inside = ', '.join(f'{name}={value}' for name, value in drawn)
+    return format, f'find({inside})'
+  inside = ', '.join(f'"{name}": {value}' for name, value in drawn)
+  if format is HARMONY:
+    before, between, after = _MARKS
+    return format, f'{before}find{between}{{{inside}}}{after}'
+  key = 'parameters' if format is LLAMA else 'arguments'
+  text = f'{{"name": "find", "{key}": {{{inside}}}}}'
+  return format, text if format is LLAMA else f'<tool_call>{text}</tool_call>'
+
+
+@settings(max_examples=300, deadline=None)
+@given(calls())
+def test_reading_calls_of_a_schema_raises_nothing(drawn):
+  format, text = drawn
+  action, error = format.read(text, (FIND,))
+  assert bool(action) != bool(error)
+  if action and format.calls:
+    assert functions.called((FIND,), action)[0] == 'find'

@@ -16,11 +16,15 @@ from agentrl.types import StepResult
 
 
 class HeldEnv:
-  """`hold` waits until it is closed; `wait` for `go`; there is no task 13."""
+  """`hold` waits until it is closed; `wait` for `go`; there is no task 13.
+
+  After `stick` its close waits for `go`, after `break` it raises.
+  """
 
   def __init__(self, factory):
     self.factory = factory
     self.freed = threading.Event()
+    self.last = ''
 
   def reset(self, task_id, seed):
     if task_id == 13:
@@ -29,6 +33,7 @@ class HeldEnv:
     return f'task {task_id}'
 
   def step(self, action):
+    self.last = action
     if action == 'hold':
       self.freed.wait(120)
       raise EnvError('It was closed.')
@@ -43,6 +48,10 @@ class HeldEnv:
 
   def close(self):
     self.freed.set()
+    if self.last == 'stick':
+      assert self.factory.go.wait(120)
+    if self.last == 'break':
+      raise OSError('It hangs on.')
 
 
 class HeldFactory:
@@ -251,6 +260,37 @@ def test_a_slow_step_does_not_hold_up_others():
 
   factory = HeldFactory()
   with_factory(factory, body)
+
+
+def test_a_slow_close_does_not_hold_up_others():
+  async def body(post, get):
+    for number in range(2):
+      await post('create')
+      await post('reset', id=number, data_idx=number)
+    await post('step', id=0, action='stick')
+    closing = asyncio.create_task(post('close', id=0))
+    assert not (await post('step', id=1, action='go'))['done']
+    assert not closing.done()
+    factory.go.set()
+    assert await closing is True
+
+  factory = HeldFactory()
+  with_factory(factory, body)
+
+
+def test_a_close_that_fails_keeps_no_slot_and_ends_no_sweeper():
+  async def body(post, get):
+    for number in range(4):
+      await post('create')
+      # Those of 2 and 3 wait until the lease of the one before has ended.
+      await post('reset', id=number, data_idx=number)
+      await post('step', id=number, action='break')
+      if number == 0:
+        assert await post('close', id=number) is True
+
+  factory = HeldFactory(slots=1)
+  with_factory(factory, body, lease_s=1.0)  # whose end closes the last one
+  assert factory.resets == [0, 1, 2, 3]
 
 
 def test_a_token_is_wanted_of_everything_but_health():

@@ -24,7 +24,7 @@ def _factory():
 
 def test_episodes_are_spread_and_play_as_without_workers(factory):
   remote = [factory.make() for _ in range(4)]
-  assert [worker.live for worker in factory._workers] == [2, 2]
+  assert [len(worker.live) for worker in factory._workers] == [2, 2]
   local = envs.get('textcraft').open().make()
   for number, env in enumerate(remote):
     task_id = 100 + number
@@ -37,7 +37,7 @@ def test_episodes_are_spread_and_play_as_without_workers(factory):
   for env in remote:
     env.close()
     env.close()
-  assert [worker.live for worker in factory._workers] == [0, 0]
+  assert [len(worker.live) for worker in factory._workers] == [0, 0]
 
 
 def test_errors_of_the_environment_come_through(factory):
@@ -63,6 +63,36 @@ def test_a_dead_worker_loses_its_episodes_and_nothing_else(factory):
   assert lost.reset(100, 0) == other.reset(100, 0)
   assert factory.gauges()['worker_restarts'] == 1
   lost.close(), other.close()
+
+
+def test_a_close_that_fails_is_logged_and_takes_no_worker_along(
+    tmp_path, capfd
+):
+  path = tmp_path / 'mine.py'
+  path.write_text("""
+import dataclasses
+from agentrl import envs
+from agentrl.envs import base
+from agentrl.envs.textcraft.env import TextCraft
+
+class Breaks(TextCraft):
+  def close(self):
+    raise OSError('it hangs on')
+
+SPEC = dataclasses.replace(
+    envs.get('textcraft'),
+    open_factory=lambda **options: base.Independent(Breaks),
+)
+""")
+  factory = Workers(f'{path}:SPEC', {}, count=1)
+  closed, other = factory.make(), factory.make()
+  for env in (closed, other):
+    env.reset(100, 0)
+  closed.close()
+  assert other.step('inventory').observation
+  factory.close()
+  words = f'OSError: it hangs on ({path}, line 9, in close) (environment'
+  assert words in capfd.readouterr().err
 
 
 def test_wrong_options_are_the_callers_error():

@@ -41,8 +41,8 @@ class Told:
     observe: an observation in words, from the environment and what it gave.
     success: of an ended episode, from its return, its last reward and whether it
       terminated.
-    arguments: further ones of `gymnasium.make`, from the seed of a task; a different
-      world for each.
+    arguments: further ones of `gymnasium.make`, from the seed of a task and the option
+      `kwargs`, which win; a different world for each.
     expert: a number of an action from the environment and its observation; None: one is
       found by value iteration where the environment has its dynamics as a table `P`.
   """
@@ -51,7 +51,9 @@ class Told:
   actions: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   observe: Callable[[Any, Any], str] = lambda env, seen: _plain(seen)
   success: Callable[[float, float, bool], bool] = _rewarded
-  arguments: Callable[[int], Mapping[str, Any]] = lambda seed: {}
+  arguments: Callable[[int, Mapping[str, Any]], Mapping[str, Any]] = (
+      lambda seed, kwargs: {}
+  )
   expert: Callable[[Any, Any], Any] | None = None
 
 
@@ -69,10 +71,22 @@ def _plain(seen: Any) -> str:
   return f'{values:.3g}' if isinstance(values, float) else str(values)
 
 
-def _lake_map(seed: int) -> Mapping[str, Any]:
+def _lake_map(seed: int, kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
+  """A lake of its own for each task, as large as the map that `map_name` names.
+
+  Raises:
+    ConfigError: there is no such map.
+  """
   from gymnasium.envs.toy_text import frozen_lake
 
-  return {'desc': frozen_lake.generate_random_map(4, seed=seed)}
+  name = kwargs.get('map_name') or '4x4'
+  if name not in frozen_lake.MAPS:
+    raise ConfigError(
+        f'env.options.kwargs: map_name={name!r} is no map of FrozenLake; known:'
+        f' {", ".join(frozen_lake.MAPS)}. A lake of your own is desc.'
+    )
+  size = len(frozen_lake.MAPS[name])
+  return {'desc': frozen_lake.generate_random_map(size, seed=seed)}
 
 
 _BESIDE = {'left': (0, -1), 'down': (1, 0), 'right': (0, 1), 'up': (-1, 0)}
@@ -198,7 +212,7 @@ class Gym:
     world = zlib.crc32(f'{self._id}/{task_id}'.encode())
     self._env = make(
         self._id,
-        {**self._told.arguments(world), **self._kwargs},
+        {**self._told.arguments(world, self._kwargs), **self._kwargs},
         self._max_steps,
     )
     self._actions = self._words_of_actions()
@@ -337,7 +351,9 @@ def _names_something(kwargs: Any) -> bool:
 
 
 def _open(**options: Any) -> base.EnvFactory:
-  make(options['id'], options['kwargs'] or {}, options['max_steps']).close()
+  kwargs = options['kwargs'] or {}
+  first = told_of(options['id'], options['told']).arguments(0, kwargs)
+  make(options['id'], {**first, **kwargs}, options['max_steps']).close()
   # The steps of those that are described take microseconds; others may hang.
   known = options['id'] in TOLD and options['told'] is None
   return base.independent(Gym, options, inline=('step',) if known else ())
@@ -370,7 +386,8 @@ SPEC = EnvSpec(
         'told': is_set,
     },
     open_factory=_open,
-    list_tasks=seeds.SPLITS.__getitem__,
+    list_tasks=lambda split, **of_ids: seeds.SPLITS[split],
+    task_options=('id', 'kwargs', 'told'),
     success=(
         'The environment ended with a reward, or, of CartPole, was survived.'
     ),

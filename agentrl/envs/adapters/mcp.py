@@ -371,11 +371,11 @@ SPEC = EnvSpec(
         'most_chars': 'characters of a result, at most; the rest is cut',
         'episodes': 'connections at a time',
     },
-    task_options=('tasks',),
+    task_options=('tasks', 'judge'),
     machine_options=('episodes', 'timeout_s'),
     unsafe_options=dict.fromkeys(('server', 'tasks', 'judge'), is_set),
     open_factory=open_factory,
-    list_tasks=lambda split, tasks: task_files.of_split(
+    list_tasks=lambda split, tasks, judge: task_files.of_split(
         split, task_files.read(tasks, _check_task)
     ),
     success="The answer passes the task's check.",

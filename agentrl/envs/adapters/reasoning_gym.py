@@ -96,7 +96,8 @@ def _open(**options: Any) -> base.EnvFactory:
   )
 
 
-def _tasks(split: str) -> range:
+def _tasks(split: str, **of_ids: Any) -> range:
+  del of_ids  # ids are the same in each dataset
   return range(_FIRST[split], _FIRST[split] + _SIZES[split])
 
 
@@ -116,6 +117,7 @@ SPEC = EnvSpec(
     },
     open_factory=_open,
     list_tasks=_tasks,
+    task_options=('dataset', 'config'),
     success='The score of the answer is 1.',
     packages=('reasoning_gym',),
     requirements=('adapters',),

@@ -29,7 +29,8 @@ def read(
   if path is None:
     raise ConfigError('env.options.tasks is not set: name a file of tasks.')
   try:
-    lines = json_files.read_text(path).splitlines()
+    # splitlines() would break lines within texts, at U+2028 and others.
+    lines = json_files.read_text(path).split('\n')
   except DataError as error:
     raise ConfigError(f'env.options.tasks={path}: {error}') from error
   tasks = []

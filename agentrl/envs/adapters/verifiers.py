@@ -289,11 +289,11 @@ SPEC = EnvSpec(
         'timeout_s': 'seconds between two requests, at most',
         'episodes': 'at a time',
     },
-    task_options=('num_tasks',),
+    task_options=('taskset', 'config', 'num_tasks'),
     machine_options=('episodes', 'timeout_s', 'python'),
     unsafe_options={'taskset': is_set, 'config': bool, 'python': is_set},
     open_factory=Environments,
-    list_tasks=lambda split, num_tasks: task_files.of_split(
+    list_tasks=lambda split, num_tasks, **of_ids: task_files.of_split(
         split, ({},) * num_tasks
     ),
     success='The rewards of the rubric sum to 1.',

@@ -87,6 +87,19 @@ def test_what_is_said_to_be_beside_is_where_a_move_leads(task):
   assert {'edge', 'F', 'H'} <= seen
 
 
+def test_a_lake_is_as_large_as_its_named_map_and_another_one_for_each_task():
+  env = make('FrozenLake-v1', map_name='8x8', **STILL)
+  *lake, beside = env.reset(0, 0).splitlines()
+  assert [len(line.split()) for line in lake] == [8] * 8
+  assert beside == 'left edge, ' + beside.split(', ', 1)[1]
+  assert env.reset(1, 0) != env.reset(0, 0)
+  assert play(env, 0)[1].success
+  # A lake of one's own is the same one in every task.
+  env = make('FrozenLake-v1', desc=['SF', 'HG'], **STILL)
+  assert env.reset(1, 0) == env.reset(0, 0)
+  assert env.reset(1, 0).startswith('Y F\nH G\n')
+
+
 def test_a_time_limit_truncates():
   env = make('CartPole-v1', max_steps=5)
   _, result = play(env, 0)
@@ -165,6 +178,10 @@ def test_arguments_that_are_numbers_name_nothing(kwargs, unsafe):
         ),
         ({'id': 'nonesuch_pkg:X-v0'}, 'nonesuch_pkg'),
         ({'id': 'FrozenLake-v1', 'kwargs': {'size': 3}}, 'size'),
+        (
+            {'id': 'FrozenLake-v1', 'kwargs': {'map_name': '16x16'}},
+            "map_name='16x16' is no map of FrozenLake; known: 4x4, 8x8",
+        ),
         ({'id': 'Taxi-v4', 'told': 'none.py:X'}, 'none.py'),
     ],
 )

@@ -113,6 +113,17 @@ def test_splits(tasks):
   assert SPEC.tasks('train', tasks=path) == (2,)
 
 
+@pytest.mark.parametrize('end', ['\n', '\r\n'])
+def test_texts_may_hold_separators_of_lines_but_newlines(end, tmp_path):
+  # JSON has U+2028, U+2029 and U+0085 as they are, not escaped.
+  task = TASKS[0] | {'prompt': 'One\u2028two\u2029three\x85four?'}
+  line = json.dumps(task, ensure_ascii=False)
+  path = tmp_path / 'tasks.jsonl'
+  path.write_bytes(f'{line}{end}{line}{end}'.encode())
+  assert SPEC.tasks('test', tasks=str(path)) == (0,)
+  assert SPEC.tasks('dev', tasks=str(path)) == (1,)
+
+
 def test_what_is_no_call_is_explained(opened):
   env = opened()
   env.reset(0, 0)

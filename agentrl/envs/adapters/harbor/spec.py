@@ -63,7 +63,7 @@ SPEC = EnvSpec(
         'most_chars': 'characters of an output, at most; the middle is cut',
         'episodes': 'sandboxes at a time',
     },
-    task_options=('folder',),
+    task_options=('folder', 'reward'),
     machine_options=('episodes', 'sandbox'),
     unsafe_options={'folder': is_set},
     slots_option='episodes',
@@ -75,7 +75,7 @@ SPEC = EnvSpec(
         ),
     ),
     open_factory=env.Machines,
-    list_tasks=lambda split, folder: task_files.of_split(
+    list_tasks=lambda split, folder, reward: task_files.of_split(
         split,
         tuple({'split': task.split} for task in task_folders.load(folder)),
     ),

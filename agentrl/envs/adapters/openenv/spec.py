@@ -27,7 +27,8 @@ from agentrl.envs.prompts import Words
 from agentrl.envs.spec import EnvSpec, is_set
 
 
-def _list_tasks(split: str, tasks: str | None) -> Sequence[int]:
+def _list_tasks(split: str, tasks: str | None, **of_ids: Any) -> Sequence[int]:
+  del of_ids  # ids are the same on each server
   lines = env.load_tasks(tasks)
   if lines is None:
     return seeds.SPLITS[split]
@@ -81,7 +82,7 @@ SPEC = EnvSpec(
         'most_chars': 'characters of an observation, at most; the rest is cut',
         'episodes': 'sessions at a time',
     },
-    task_options=('tasks',),
+    task_options=('server', 'tasks', 'success'),
     machine_options=('episodes', 'timeout_s'),
     slots_option='episodes',
     unsafe_options=dict.fromkeys(('server', 'tasks'), is_set),
