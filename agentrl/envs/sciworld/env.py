@@ -38,6 +38,7 @@ _AMBIGUOUS = 'Ambiguous request'
 _MOVED = ('You move to ', 'You teleport to ')
 _MOST_MOVES = 11  # of one action, which is "wait"
 _LONGEST = 500  # characters of an action that are read
+_MOST_BACK = 4  # actions that the expert repeats to get on its way again
 _SCORINGS = ('score', 'success')
 
 MAX_SIMULATORS = 8
@@ -108,6 +109,8 @@ class SciWorld:
     self._description = ''
     self._observation = ''
     self._path: list[str] | None = None  # the expert's, once it is asked
+    # Actions taken, and the place on that path that they led to.
+    self._known_place = 0, 0
     self._begin()
 
   def reset(self, task_id: int, seed: int) -> str:
@@ -194,15 +197,22 @@ class SciWorld:
   def expert_action(self) -> str:
     if self._path is None:
       self._path = self._plan()
-    followed = 0
-    for action, harmless in self._taken:
+    known, followed = self._known_place
+    left = None
+    for action, harmless in self._taken[known:]:
       if self._path[followed : followed + 1] == [action]:
         followed += 1
       elif not harmless:
+        left = left or f'{action!r:.80} left after {followed}'
+    if left is not None:
+      place = self._way_on(self._path, followed)
+      if place is None:
         raise EnvError(
             f'The expert of SciWorld task {self._task_id} knows one way, which'
-            f' {action!r:.80} left after {followed} of its actions.'
+            f' {left} of its actions.'
         )
+      followed = place
+      self._known_place = len(self._taken), place
     if followed == len(self._path):
       raise EnvError(
           f'The expert of SciWorld task {self._task_id} knows no way on after'
@@ -232,6 +242,7 @@ class SciWorld:
     self._moves = 0  # after _moves_known actions
     self._moves_known = 0
     self._path = None
+    self._known_place = 0, 0
 
   def _act(self, simulator: Simulator, action: str) -> str:
     """The observation after an action."""
@@ -274,15 +285,48 @@ class SciWorld:
     with self._playing() as simulator:
       self._load(simulator, gold_path=True)
       path = [_one_line(action) for action in simulator.gold_path()]
-      observation = simulator.step(_LOOK)
-      for action, _ in self._taken:
-        observation = self._act(simulator, action)
-      if observation != self._observation:
-        raise EnvError(
-            f'SciWorld task {self._task_id} did not come back to where it was'
-            f' after {len(self._taken)} actions: {observation!r:.200}'
-        )
+      self._return(simulator)
     return path
+
+  def _way_on(self, path: list[str], followed: int) -> int | None:
+    """The place on a path from which its rest still does the task; None: none.
+
+    An action off the path may have changed nothing that matters to it, or have
+    led back to an earlier place. Found by trial, the episode being where it was
+    afterwards.
+
+    Args:
+      path: it.
+      followed: actions of it that were taken.
+    """
+    found = None
+    with self._playing() as simulator:
+      for place in range(followed, max(followed - _MOST_BACK, 0) - 1, -1):
+        self._load(simulator)
+        self._return(simulator)
+        for action in path[place:]:
+          simulator.step(action)
+        if simulator.score() >= 1:
+          found = place
+          break
+      self._load(simulator)
+      self._return(simulator)
+    return found
+
+  def _return(self, simulator: Simulator) -> None:
+    """Takes the actions of the episode again, in the task that was loaded.
+
+    Raises:
+      EnvError: they led elsewhere.
+    """
+    observation = simulator.step(_LOOK)
+    for action, _ in self._taken:
+      observation = self._act(simulator, action)
+    if observation != self._observation:
+      raise EnvError(
+          f'SciWorld task {self._task_id} did not come back to where it was'
+          f' after {len(self._taken)} actions: {observation!r:.200}'
+      )
 
   def _load(self, simulator: Simulator, *, gold_path: bool = False) -> None:
     simulator.load(

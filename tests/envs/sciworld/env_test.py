@@ -207,12 +207,34 @@ def test_the_expert_can_be_asked_late_and_sees_past_what_changes_nothing(env):
   assert plain[-1] == done[-1]
 
 
+@pytest.mark.parametrize(
+    'actions, next_action',
+    [
+        # A door that is not on the way, and a thing that does not open.
+        (('open door to kitchen', 'open air'), 'go to greenhouse'),
+        # Back where it came from: it goes there again.
+        (('go to greenhouse', 'go to hallway'), 'go to greenhouse'),
+    ],
+)
+def test_the_expert_goes_on_where_the_rest_of_its_way_still_leads(
+    env, actions, next_action
+):
+  env.reset(ANIMAL, 0)
+  play(env, 'open door to greenhouse', *actions)
+  seen = env.details()
+  assert env.expert_action() == next_action
+  assert env.details() == seen  # asking brought it back
+  while not (result := env.step(env.expert_action())).terminated:
+    pass
+  assert result.success
+
+
 def test_the_expert_has_no_plan_off_its_way(env):
   env.reset(ANIMAL, 0)
-  play(env, 'open door to greenhouse', 'open door to kitchen')
-  with pytest.raises(EnvError, match="'open door to kitchen' left after 1 of"):
+  play(env, 'open door to greenhouse', 'open door to bedroom', 'go to bedroom')
+  with pytest.raises(EnvError, match="'open door to bedroom' left after 1 of"):
     env.expert_action()
-  env.step('go to kitchen')  # the episode itself goes on
+  env.step('look around')  # the episode itself goes on
 
 
 def test_a_simplification_changes_the_world(pool):
