@@ -31,6 +31,11 @@ class EnvName:
   # None in a config: the environment's own default, see `envs.ENVS`.
   options: dict[str, Any] = field({}, "the environment's options")
 
+  @property
+  def urls(self) -> tuple[str, ...]:
+    """Of its servers; none: it is started here."""
+    return ()
+
   def check(self) -> None:
     # One of your own is imported by the server, after all else was checked.
     if ':' not in self.name:

@@ -16,7 +16,7 @@ from agentrl import envs, plugins, trackers
 from agentrl.config import evaluation, mixture
 from agentrl.config.modes import Evaluate, Learning, Train
 from agentrl.data import episodes as episodes_lib
-from agentrl.envs.options import EnvOptions
+from agentrl.envs.options import EnvName
 from agentrl.errors import ConfigError, DataError
 from agentrl.evaluation.compare import recorded
 from agentrl.evaluation.curves import figure as curves_figure
@@ -60,11 +60,11 @@ def _packages(config: ConfigDict, read: Any) -> None:
   if isinstance(read, Learning):
     trackers.check(read.track.to)
   for env in environments(config, read):
-    if not env.url:
+    if not env.urls:
       envs.get(env.name).check_packages()
 
 
-def environments(config: ConfigDict, read: Any) -> list[EnvOptions]:
+def environments(config: ConfigDict, read: Any) -> list[EnvName]:
   """All that a config plays; several of a mixture or of panels.
 
   Args:

@@ -200,7 +200,7 @@ def programs(examined: Examined) -> Iterator[Finding]:
   """Java, a browser, whatever an environment starts here."""
   found: dict[str, Finding] = {}
   for env in examined.environments:
-    if env.url:
+    if env.urls:
       continue
     try:
       spec = envs.get(env.name)

@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from agentrl.envs.options import EnvOptions
+from agentrl.envs.options import EnvName
 
 OK, WARNING, FAULT = 'ok', 'warning', 'fault'
 
@@ -33,4 +33,4 @@ class Examined(NamedTuple):
   config: Any
   values: Mapping[str, Any]
   workdir: pathlib.Path
-  environments: Sequence[EnvOptions]
+  environments: Sequence[EnvName]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from agentrl import trackers
+from agentrl.envs.options import EnvOptions
 from agentrl.errors import ConfigError
 from agentrl.http import auth
 from agentrl.planning.finding import FAULT, OK, Examined, Finding
@@ -49,7 +50,11 @@ def tokens(examined: Examined) -> Iterator[Finding]:
   """Files and variables with keys."""
   values, config = examined.values, examined.config
   files = [(path, values.get(path)) for path in _TOKEN_FILES]
-  files += [('env.token_file', env.token_file) for env in examined.environments]
+  files += [
+      ('env.token_file', env.token_file)
+      for env in examined.environments
+      if isinstance(env, EnvOptions)
+  ]
   for path, file in dict.fromkeys(files):
     if file:
       yield from _key(path, functools.partial(auth.read_token, file))
@@ -72,8 +77,8 @@ def _key(subject: str, read: Callable[[], Any]) -> Iterator[Finding]:
 def urls(examined: Examined) -> Iterator[Finding]:
   """Servers that the config expects to find."""
   values, config = examined.values, examined.config
-  urls = {env.url: None for env in examined.environments if env.url}
-  wanted = [('env.url', url) for url in urls]
+  of_environments = (url for env in examined.environments for url in env.urls)
+  wanted = [('env.url', url) for url in dict.fromkeys(of_environments)]
   for path in ('sampler.urls', 'sampler.router', 'api.url'):
     setting = values.get(path) or ()
     setting = (setting,) if isinstance(setting, str) else setting

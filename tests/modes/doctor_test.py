@@ -181,11 +181,17 @@ def test_all_environments_of_a_config_are_examined(
   assert {'requirements.txt', 'third_party/requirements/data.txt'} <= files
 
 
+def test_the_environment_of_a_server_is_examined(tmp_path):
+  findings = examine(tmp_path, 'configs/serve_env.py:env=searchqa')
+  files = {f.words.partition(':')[0] for f in findings}
+  assert 'third_party/requirements/data.txt' in files
+
+
 def test_keys_and_servers(tmp_path):
   findings = examine(
       tmp_path,
       QUICKSTART,
-      'env.url=http://127.0.0.1:9',
+      "env.url=('http://127.0.0.1:9', 'http://127.0.0.1:10')",
       f'env.token_file={tmp_path}/token',
   )
   faults = {f.subject: f for f in findings if f.level == FAULT}
