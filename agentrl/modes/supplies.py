@@ -119,6 +119,7 @@ def _recorded(
       policy=paced,
       loop=session.loop,
       steps=config.num_steps,
+      attempts=config.agent.reflect.attempts,
   )
   session.stack.callback(recorded.close)
   return recorded

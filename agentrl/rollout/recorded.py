@@ -227,25 +227,30 @@ class Resampled(Recorded):
       policy: PacedPolicy,
       loop: EventLoop,
       steps: int,
+      attempts: int = 1,
   ):
     """Reads the record.
 
     Args:
       run: the workdir.
       sources: one, whose order of tasks stands still.
-      play: plays a group by `policy`, all of its episodes at one time, each once.
+      play: plays a group by `policy`, all of its episodes at one time, each once,
+        attempts at a task excepted: each begins when the one before has ended.
       policy: of the episodes.
       loop: in which they are played.
       steps: of the run.
+      attempts: at a task, one after the other, see `rollout.collect`.
 
     Raises:
       DataError: the record has not so many steps, or cannot be played again.
     """
     super().__init__(run, sources)
     self._play, self._policy, self._loop = play, policy, loop
+    self._attempts = attempts
     self._record = [groups_of(run, step) for step in range(steps)]
     self._tasks: dict[tuple[int, int], asyncio.Task[Group]] = {}
-    self._left: dict[tuple[int, int], int] = {}  # episodes that have not ended
+    # Episodes that run, or are to begin once the attempt before has ended.
+    self._left: dict[tuple[int, int], int] = {}
     for group in (group for groups in self._record for group in groups):
       if len({episode.horizon for episode in group.episodes}) > 1:
         raise DataError(
@@ -271,7 +276,7 @@ class Resampled(Recorded):
       for index, group in enumerate(self._record[number]):
         key = number, index
         if key not in self._tasks and _begins(group) <= policy_version:
-          self._left[key] = len(group.episodes)
+          self._left[key] = len(group.episodes) // self._attempts
           self._tasks[key] = asyncio.create_task(self._play_group(key, group))
     await self._policy.settle(lambda: sum(self._left.values()))
     for task in filter(asyncio.Task.done, self._tasks.values()):
@@ -283,6 +288,9 @@ class Resampled(Recorded):
     return groups
 
   async def _play_group(self, key: tuple[int, int], group: Group) -> Group:
+    # Of each chain of attempts; the file has all first ones, then all second ones.
+    last = len(group.episodes) - len(group.episodes) // self._attempts
+
     async def replay(
         index: int, play: Callable[[], Awaitable[Episode]]
     ) -> Episode:
@@ -290,7 +298,7 @@ class Resampled(Recorded):
       try:
         return await play() if recorded.valid else recorded
       finally:
-        self._left[key] -= 1
+        self._left[key] -= index >= last
         await self._policy.note()
 
     try:

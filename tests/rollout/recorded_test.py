@@ -85,9 +85,9 @@ def test_a_run_trains_on_the_record_as_it_is(run):
   assert metrics['rollout/horizon'] == 10
 
 
-def resampled(run, loop, play, policy, steps=2):
+def resampled(run, loop, play, policy, steps=2, **fields):
   return Resampled(
-      run, sources(), play=play, policy=policy, loop=loop, steps=steps
+      run, sources(), play=play, policy=policy, loop=loop, steps=steps, **fields
   )
 
 
@@ -113,24 +113,25 @@ class Policy:
     )
 
 
+async def turns_of(old, paced):
+  """Samples the turns of an episode."""
+  for turn in range(len(old.turns)):
+    await paced.generate(
+        [1] * (turn + 1),
+        max_new_tokens=2,
+        seed=seeds.derive_seed(old.seed, turn),
+        routing_key=old.episode_id,
+    )
+  return old
+
+
 def playing(record, paced):
   """Plays the episodes of a record by the policy, turn after turn."""
 
   async def play(admission, replay):
     group = next(g for g in record if g.ordinal == admission.ordinal)
-
-    async def one(old):
-      for turn in range(len(old.turns)):
-        await paced.generate(
-            [1] * (turn + 1),
-            max_new_tokens=2,
-            seed=seeds.derive_seed(old.seed, turn),
-            routing_key=old.episode_id,
-        )
-      return old
-
     played = await asyncio.gather(*(
-        replay(index, functools.partial(one, old))
+        replay(index, functools.partial(turns_of, old, paced))
         for index, old in enumerate(group.episodes)
     ))
     return Group(group.task_id, group.ordinal, tuple(played))
@@ -159,6 +160,32 @@ def test_turns_wait_for_the_weights_that_sampled_them(tmp_path):
     # The rest of the cut turn goes on behind its first id.
     assert policy.seen[4:] == [
         ('train-1-1-0', '2', 3, 1), ('train-1-1-0', '2', 3, 2),
+    ]  # fmt: skip
+    supply.close()
+
+
+def test_attempts_that_have_not_begun_keep_no_step_waiting(tmp_path):
+  # The first attempt of the second step's group spans a push.
+  write(tmp_path, 0, episode('train-0-0-0', 1), episode('train-0-0-0.1', 1))
+  write(tmp_path, 1, episode('train-1-1-0', 1, 2), episode('train-1-1-0.1', 2))
+  record = [recorded.groups_of(tmp_path, step)[0] for step in range(2)]
+
+  async def play(admission, replay):
+    group = record[admission.ordinal]
+    played = [
+        await replay(index, functools.partial(turns_of, old, paced))
+        for index, old in enumerate(group.episodes)
+    ]
+    return Group(group.task_id, group.ordinal, tuple(played))
+
+  policy = Policy()
+  paced = policy.paced = PacedPolicy(policy, 1)
+  with EventLoop() as loop:
+    supply = resampled(tmp_path, loop, play, paced, attempts=2)
+    assert supply.collect(0, None, {}, 1)[1].groups == record[:1]
+    assert supply.collect(1, None, {}, 2)[1].groups == record[1:]
+    assert policy.seen[-2:] == [
+        ('train-1-1-0', '2', 2, 2), ('train-1-1-0.1', '2', 1, 2),
     ]  # fmt: skip
     supply.close()
 
