@@ -97,8 +97,12 @@ class EnvServers:
           f'{env} is no environment of agentrl; one of your own is named by'
           ' config.view.environments=("module:NAME",).'
       )
-    options = run_config.env_options(config, (env, self._names[env]))
+    options = run_config.env_options(config, self.names(env))
     return safe_options(self.specs[env], options)
+
+  def names(self, env: str) -> tuple[str, str]:
+    """Names of an environment: as episodes have it, and as configs do."""
+    return env, self._names[env]
 
   @property
   def pids(self) -> list[int]:

@@ -321,9 +321,10 @@ async def _say(request: web.Request, session: Session, body: _Act) -> None:
   """A turn by the policy of a run, or by a sampler that has one."""
   state = request.app[STATE]
   tokenizers = request.app[tokens.SOURCES].tokenizers
+  names = request.app[replay.ENV_SERVERS].names(session.spec.name)
   folder = files.run_folder(state.root, body.run or '')
   talk = await asyncio.to_thread(
-      policies_lib.talk_of, folder, session.spec, tokenizers
+      policies_lib.talk_of, folder, session.spec, names, tokenizers
   )
   source: pathlib.Path | int = folder
   name = f'{body.run}'

@@ -111,21 +111,30 @@ class Talk:
 
 
 def talk_of(
-    run: pathlib.Path, spec: EnvSpec, tokenizers: RunTokenizers
+    run: pathlib.Path,
+    spec: EnvSpec,
+    names: tuple[str, ...],
+    tokenizers: RunTokenizers,
 ) -> Talk:
   """How the policy of a run talks in an environment.
+
+  Args:
+    run: its workdir.
+    spec: of the environment.
+    names: of that, see `EnvServers.names`.
+    tokenizers: of runs.
 
   Raises:
     AgentrlError: its config or its tokenizer cannot be read.
   """
   config = run_config.config(run)
   try:
-    agent = config['agent']
+    agent = run_config.section_in(config, 'agent', names)
     options = AgentOptions(
         **{x: agent[x] for x in ('format', 'instructions', 'template')},
         date=agent.get('date'),
     )
-    rollout = config.get('rollout', {})
+    rollout = run_config.section_in(config, 'rollout', names)
     return Talk(
         make_agent(spec, tokenizers.get(run), options),
         float(rollout.get('temperature', 1.0)),

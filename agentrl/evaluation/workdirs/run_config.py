@@ -145,6 +145,26 @@ def env_options(
   return first
 
 
+def section_in(
+    config: Mapping[str, Any], section: str, names: Container[str]
+) -> dict[str, Any]:
+  """A section of a run where it plays an environment.
+
+  That of the run, with the values of the first member of a mixture that plays it.
+
+  Args:
+    config: by `config`.
+    section: `agent` or `rollout`.
+    names: as `env_options` has them.
+  """
+  own = [
+      member.get(section) or {}
+      for name, member in (config.get('mixture') or {}).items()
+      if env_of_member(config, name).get('name') in names
+  ]
+  return {**(config.get(section) or {}), **(own[0] if own else {})}
+
+
 def known(read, run: pathlib.Path) -> dict[str, Any]:
   """`read(run)`, or {} where the file is damaged: for lists of many runs."""
   try:

@@ -58,6 +58,21 @@ def test_a_member_inherits_options_of_the_same_environment_alone():
     run_config.env_options(config, ('babyai',))
 
 
+def test_a_section_of_a_member_is_over_that_of_the_run():
+  config = {
+      'env': {'name': 'babyai'},
+      'agent': {'format': 'react', 'instructions': 'full'},
+      'mixture': {
+          'a': {},
+          'b': {'env': {'name': 'textcraft'}, 'agent': {'format': 'plain'}},
+      },
+  }
+  agent = lambda *names: run_config.section_in(config, 'agent', names)
+  assert agent('babyai') == agent('another') == config['agent']
+  assert agent('x', 'textcraft') == {'format': 'plain', 'instructions': 'full'}
+  assert run_config.section_in(config, 'rollout', ('babyai',)) == {}
+
+
 def test_an_evaluation_of_several_environments_has_those_of_each():
   several = evaluated(
       'env=textcraft;babyai', options={'distractors': 3, 'style': 'compact'}
