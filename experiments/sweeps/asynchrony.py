@@ -20,7 +20,7 @@ import statistics
 from collections.abc import Sequence
 
 from agentrl.evaluation.stats import training_seeds
-from experiments.sweeps import program, signs, tables
+from experiments.sweeps import program, tables
 from experiments.sweeps.results import Run
 
 CONFIG = 'experiments/sweeps/asynchrony_config.py'
@@ -56,8 +56,8 @@ _DEPTH = (
 )
 _NOTE = (
     'Success on the held-out panel, of each seed; below, their mean in bold.'
-    ' Seconds are medians over steps. "Fell": the return of'
-    f' {signs.WINDOW} steps was below half of its best before.'
+    ' Seconds are medians over steps. Behind the parenthesis: the largest'
+    ' entropy of a step of any seed, in nats.'
 )
 _WORTH = ' | '.join(['staleness', *CORRECTIONS])
 _GAIN = (
@@ -103,20 +103,29 @@ def draw(runs: Sequence[Run], page: pathlib.Path) -> None:
   from experiments.sweeps import figure
 
   by_depth, cells = _sorted(runs)
-  found = {
-      name: {
-          age: _successes(cells[age, name])
-          for age in STALENESS
-          if (age, name) in cells
-      }
+  plain = list(by_depth.get(0, {}).values())
+  lines = lambda measure: {
+      name: points
       for name in CORRECTIONS
+      if (
+          points := {
+              age: list(map(measure, cells[age, name]))
+              for age in STALENESS
+              if (age, name) in cells
+          }
+      )
   }
-  plain = _successes(list(by_depth.get(0, {}).values()))
   figure.draw_by_setting(
-      {name: points for name, points in found.items() if points},
+      [
+          figure.Against(name, lines(measure), list(map(measure, plain)))
+          for name, measure in (
+              ('success', _success),
+              ('largest entropy of a step, nats', _entropy),
+          )
+      ],
       page / 'staleness.svg',
       setting='age of what is trained on, pushes',
-      level=('in turns (ahead=0)', plain) if plain else None,
+      level='in turns (ahead=0)',
   )
 
 
@@ -163,7 +172,7 @@ def _paired(
   """
   plain = by_depth.get(0, {})
   gains = [
-      run.after['mean'] - plain[run.config['seed']].after['mean']
+      _success(run) - _success(plain[run.config['seed']])
       for run in runs
       if run.config['seed'] in plain
   ]
@@ -175,20 +184,24 @@ def _paired(
   ]
 
 
-def _successes(runs: Sequence[Run]) -> list[float]:
-  return [run.after['mean'] for run in runs]
+def _success(run: Run) -> float:
+  return run.after['mean']
+
+
+def _entropy(run: Run) -> float:
+  """The largest of a step, in nats."""
+  return max(run.column('policy/entropy'))
 
 
 def _text(runs: Sequence[Run]) -> str:
-  return ', '.join(f'{success:.3f}' for success in _successes(runs))
+  return ', '.join(f'{_success(run):.3f}' for run in runs)
 
 
 def _cell(runs: Sequence[Run]) -> str:
   if not runs:
     return ''
-  fell = sum(signs.fall(run.metrics) is not None for run in runs)
-  mean = statistics.fmean(_successes(runs))
-  return f'**{mean:.3f}** ({_text(runs)})' + f', {fell} fell' * bool(fell)
+  mean = statistics.fmean(map(_success, runs))
+  return f'**{mean:.3f}** ({_text(runs)}), {max(map(_entropy, runs)):.1f}'
 
 
 if __name__ == '__main__':

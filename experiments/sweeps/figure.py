@@ -5,6 +5,7 @@ import pathlib
 import re
 import statistics
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import matplotlib
 import numpy as np
@@ -118,50 +119,64 @@ def _levels(axes: axes_lib.Axes, runs: Sequence[Run]) -> None:
       )
 
 
+class Against(NamedTuple):
+  """A panel of `draw_by_setting`.
+
+  Attributes:
+    measure: written beside it.
+    found: of each name, by value of the setting, the measure of each seed.
+    level: the same of each seed of what the rest is compared with, if anything.
+  """
+
+  measure: str
+  found: Mapping[str, Mapping[float, Sequence[float]]]
+  level: Sequence[float] = ()
+
+
 def draw_by_setting(
-    found: Mapping[str, Mapping[float, Sequence[float]]],
+    panels: Sequence[Against],
     path: pathlib.Path,
     *,
     setting: str,
-    level: tuple[str, Sequence[float]] | None = None,
+    level: str,
 ) -> None:
-  """Writes success by the value of a setting; a line a name, a dot a seed.
+  """Writes measures by the value of a setting; a line a name, a dot a seed.
 
   Args:
-    found: of each name, by value, the success of each seed.
+    panels: side by side; names have one colour in all.
     path: its ending says the format.
     setting: written below the values.
-    level: a name and the success of the seeds of what the rest is compared with: a
-      line at their mean, a band from the least to the largest.
+    level: name of the panels' levels: a line at their mean, a band from the least to
+      the largest.
   """
-  colours = _colours(len(found))
+  names = list(dict.fromkeys(name for panel in panels for name in panel.found))
+  colours = _colours(len(names))
   with matplotlib.rc_context(_STYLE):
-    figure = figure_lib.Figure(figsize=(6.5, 3.6), layout='constrained')
-    axes = figure.subplots()
-    if level is not None:
-      name, scores = level
-      axes.axhspan(min(scores), max(scores), color='grey', alpha=0.15)
-      mean = statistics.fmean(scores)
-      axes.axhline(mean, color='grey', linestyle=':', label=name)
-    values = sorted({value for points in found.values() for value in points})
-    for row, (name, points) in enumerate(found.items()):
-      shift = 0.06 * (row - (len(found) - 1) / 2)  # so that all are seen
-      places = [values.index(value) + shift for value in sorted(points)]
-      scores = [points[value] for value in sorted(points)]
-      for place, seeds in zip(places, scores, strict=True):
-        axes.plot(
-            [place] * len(seeds),
-            seeds,
-            'o',
-            color=colours[row],
-            ms=3.5,
-            alpha=0.6,
-        )
-      means = list(map(statistics.fmean, scores))
-      axes.plot(places, means, '_-', color=colours[row], ms=10, label=name)
-    axes.set_xticks(range(len(values)), [f'{value:g}' for value in values])
-    axes.set(xlabel=setting, ylabel=results.SUCCESS, ylim=(-0.02, 1.02))
-    axes.legend(frameon=False, loc='center left', bbox_to_anchor=(1, 0.5))
+    figure = figure_lib.Figure(
+        figsize=(4.2 * len(panels) + 1.3, 3.4), layout='constrained'
+    )
+    [row] = figure.subplots(1, len(panels), squeeze=False)
+    for axes, (measure, found, scores) in zip(row, panels, strict=True):
+      if scores:
+        axes.axhspan(min(scores), max(scores), color='grey', alpha=0.15)
+        mean = statistics.fmean(scores)
+        axes.axhline(mean, color='grey', linestyle=':', label=level)
+      values = sorted({value for points in found.values() for value in points})
+      for name, points in found.items():
+        colour, shift = colours[names.index(name)], names.index(name)
+        shift = 0.06 * (shift - (len(names) - 1) / 2)  # so that all are seen
+        places = [values.index(value) + shift for value in sorted(points)]
+        seeds = [points[value] for value in sorted(points)]
+        for place, each in zip(places, seeds, strict=True):
+          axes.plot(
+              [place] * len(each), each, 'o', color=colour, ms=3.5, alpha=0.6
+          )
+        means = list(map(statistics.fmean, seeds))
+        axes.plot(places, means, '_-', color=colour, ms=10, label=name)
+      axes.set_xticks(range(len(values)), [f'{value:g}' for value in values])
+      axes.set(xlabel=setting, ylabel=measure)
+      axes.set_ylim(bottom=0)
+    row[-1].legend(frameon=False, loc='center left', bbox_to_anchor=(1, 0.5))
     _save(figure, path)
 
 

@@ -23,8 +23,7 @@ def make_run(success, seed, **fields):
   """A run that reached this success; fields by their last names."""
   names = {'ahead': 'rollout.ahead', 'arm': ':arm', 'correction': ':correction'}
   pairs = [(names[name], str(value)) for name, value in fields.items()]
-  fell = success < 0.5
-  returns = [0.5] * 6 + [0.1 if fell else 0.6] * 6
+  noise = 6.5 if success < 0.5 else 1.0
   return Run(
       cell=cells_lib.Cell(asynchrony.CONFIG, (*pairs, ('seed', str(seed)))),
       config={'seed': seed},
@@ -32,12 +31,12 @@ def make_run(success, seed, **fields):
       metrics=[
           {
               'step': step,
-              'rollout/return_mean': value,
+              'policy/entropy': noise if step == 5 else 0.5,
               'rollout/staleness_mean': float(fields['ahead']),
               'time/step_s': 2.0 + step,
               'time/collect_s': 1.0,
           }
-          for step, value in enumerate(returns)
+          for step in range(12)
       ],
       played={},
       played_before={},
@@ -72,8 +71,8 @@ def test_the_table_pairs_depths_by_seed_and_sets_corrections_side_by_side():
   assert ahead[3:5] == [f'{gains.mean():+.3f}', f'[{low:+.3f}, {high:+.3f}]']
   assert ahead[6:] == ['7.50', '1.00', '0.00', '1.0']
   worth = next(row for row in rows if row[0] == '8')
-  assert worth[1] == '**0.450** (0.200, 0.700), 1 fell'
-  assert worth[3] == '**0.750** (0.800, 0.700)'
+  assert worth[1] == '**0.450** (0.200, 0.700), 6.5'
+  assert worth[3] == '**0.750** (0.800, 0.700), 1.0'
   gain = {row[1]: row[2] for row in rows if row[0] == '8' and row is not worth}
   assert gain == {'none': '-0.370', 'token': '-0.070'}
 
