@@ -241,6 +241,25 @@ def _write_views(path: pathlib.Path, episodes: Sequence[Episode]) -> None:
   os.replace(part, path)
 
 
+def read_views(path: str | pathlib.Path, episode_id: str) -> tuple[bytes, ...]:
+  """The pictures of an episode, by turn; () where its file has none beside it.
+
+  Args:
+    path: of the file of episodes, by `write`.
+    episode_id: of the episode.
+
+  Raises:
+    OSError: they cannot be read.
+    BadZipFile: their file is damaged.
+  """
+  archive = pathlib.Path(path).with_suffix('.zip')
+  if not archive.exists():
+    return ()
+  with zipfile.ZipFile(archive) as file:
+    names = [x for x in file.namelist() if x.startswith(f'{episode_id}/')]
+    return tuple(file.read(name) for name in sorted(names))
+
+
 def append(
     path: str | pathlib.Path, episode: Episode, *, tokens: bool = True
 ) -> None:

@@ -33,7 +33,7 @@ class EnvName:
 
   @property
   def urls(self) -> tuple[str, ...]:
-    """Of its servers; none: it is started here."""
+    """URLs of its servers; none: it is started here."""
     return ()
 
   def check(self) -> None:

@@ -8,7 +8,6 @@ import glob
 import json
 import pathlib
 import shutil
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -214,10 +213,7 @@ class Journal:
 
   def _pictures(self, episode: Episode) -> tuple[bytes, ...]:
     """The pictures of an episode, from the folder or the ZIP file."""
-    name, archive = episode.episode_id, self._path.with_suffix('.zip')
-    files = sorted((self._folder / name).glob('*.png'))
-    if files or not archive.exists():
+    files = sorted((self._folder / episode.episode_id).glob('*.png'))
+    if files:
       return tuple(file.read_bytes() for file in files)
-    with zipfile.ZipFile(archive) as zip_file:
-      names = [x for x in zip_file.namelist() if x.startswith(f'{name}/')]
-      return tuple(zip_file.read(x) for x in sorted(names))
+    return episodes_lib.read_views(self._path, episode.episode_id)

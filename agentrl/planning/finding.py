@@ -1,4 +1,4 @@
-"""What a check of a machine is about, and its result."""
+"""The subject of a check of a machine, and its result."""
 
 import dataclasses
 import pathlib

@@ -110,7 +110,8 @@ class GroupFiles:
             f'{episode.episode_id} stopped with {episode.stop_reason}:'
             f' {episode.error}'
         )
-    return _with_views(episodes, path.with_suffix('.zip')), crc
+    views = lambda episode: episodes_lib.read_views(path, episode.episode_id)
+    return tuple(dataclasses.replace(x, views=views(x)) for x in episodes), crc
 
   def _sum(self, number: int) -> int:
     path = self._path(number)
@@ -119,24 +120,3 @@ class GroupFiles:
 
   def _path(self, number: int) -> pathlib.Path:
     return self._folder / f'{number:08d}.jsonl'
-
-
-def _with_views(
-    episodes: tuple[Episode, ...], path: pathlib.Path
-) -> tuple[Episode, ...]:
-  """Episodes with the pictures that `episodes.write` put beside them."""
-  if not path.exists():
-    return episodes
-  with zipfile.ZipFile(path) as file:
-    names = file.namelist()  # in the order of turns
-    return tuple(
-        dataclasses.replace(
-            episode,
-            views=tuple(
-                file.read(name)
-                for name in names
-                if name.startswith(f'{episode.episode_id}/')
-            ),
-        )
-        for episode in episodes
-    )
